@@ -2,6 +2,7 @@
 jobs at once with an empty store, and the run after an edit that was saved.
 
     python tests/benchmarks/cold_starts.py [--repeat 3] [--functions 24] [--weight 16] [--jobs 30] [--only NAME]
+    python tests/benchmarks/cold_starts.py --only cores [--keep docs/pictures/cold-starts.json]
 
 The sides take turns, in fresh processes. Every row has the wall time of plain Numba and that of the other sides, and
 what each is of plain's; medians, with the least and the greatest. Wants an idle machine with two processors; where
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 
+from nbbench import table  # noqa: E402
 from nbtest import daemons, proc  # noqa: E402
 
 if TYPE_CHECKING:
@@ -54,19 +56,23 @@ print(total(step(a)), names(5))
 
 def generate(folder: Path, functions: int, weight: int) -> Path:
     """Write a module of so many functions, some of which call others, and a program that calls all; return that."""
-    lines = ["import numpy as np", "from numba import njit"]
+    lines = ["import os", "import numpy as np", "from numba import njit"]
+    jit = "@njit(cache=os.environ.get('BENCH_CACHE') == '1')"
     for at in range(functions):
         terms = (f"s += np.sqrt(x + {n}) * np.sin(x * {n + at}) if x > {n} else np.cos(x) - {n}" for n in range(weight))
         body = "\n    ".join(terms)
-        lines.append(f"@njit\ndef leaf{at}(x):\n    s = 0.0\n    {body}\n    return s")
+        lines.append(f"{jit}\ndef leaf{at}(x):\n    s = 0.0\n    {body}\n    return s")
     for at in range(0, functions, 4):
         calls = " + ".join(f"leaf{each}(x)" for each in range(at, min(functions, at + 4)))
-        lines.append(f"@njit\ndef middle{at}(x):\n    return {calls}")
+        lines.append(f"{jit}\ndef middle{at}(x):\n    return {calls}")
     (folder / "heavy.py").write_text("\n".join(lines) + "\n")
     program = folder / "program.py"
     calls = "\n".join(f"print(heavy.middle{at}(1.5))" for at in range(0, functions, 4))
     program.write_text(f"import heavy\n{calls}\n")
     return program
+
+
+OWN = "Numba's cache"
 
 
 class Side:
@@ -75,7 +81,7 @@ class Side:
     def __init__(self, folder: Path, name: str, settings: dict[str, str], *, keeps_helper: bool = False) -> None:
         self.name = name
         self.settings = settings
-        self.store = None if name == "plain" else folder / f"store-{name.replace(' ', '-')}"
+        self.store = None if name in {"plain", OWN} else folder / f"store-{name.replace(' ', '-')}"
         self.keeps_helper = keeps_helper
 
     def make_stale(self) -> None:
@@ -162,6 +168,39 @@ def stale(folder: Path, program: Path, repeat: int, before: list[str], title: st
             end_helper(side.store or folder)
 
 
+def cores(folder: Path, program: Path, args: argparse.Namespace) -> None:
+    """A cold start with a profile and everything stale, on 1, 2, 4 ... processors of this host; what is measured is kept."""
+    folder.mkdir()
+    own, processors = folder / "own", sorted(os.sched_getaffinity(0))
+    counts = [1 << power for power in range(len(processors).bit_length())]
+    sides = [Side(folder, "plain", {}), Side(folder, OWN, {"BENCH_CACHE": "1", "NUMBA_CACHE_DIR": str(own)})]
+    pinned = {}
+    for count in counts:
+        name = "1 processor" if count == 1 else f"{count} processors"
+        sides.append(Side(folder, name, {"NBCACHE_JOBS": "auto"}))
+        pinned[name] = ["taskset", "-c", ",".join(map(str, processors[:count]))]
+    try:
+        sides[2].run(program, [])  # leaves a profile
+        for side in sides[3:]:
+            shutil.copytree(sides[2].store or folder, side.store or folder)
+
+        def once(side: Side) -> float:
+            shutil.rmtree(own, ignore_errors=True)
+            side.make_stale()
+            return side.run(program, pinned.get(side.name, []))
+
+        samples = measured(sides, once, args.repeat)
+    finally:
+        for side in sides[2:]:
+            end_helper(side.store or folder)
+    show("cold start, everything stale, by processors", samples)
+    if args.keep is not None:
+        medians = {name: round(statistics.median(values), 2) for name, values in samples.items()}
+        functions = args.functions + len(range(0, args.functions, 4))
+        figures = {"machine": table.machine(), "repeat": args.repeat, "functions": functions, "seconds": medians}
+        args.keep.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
 def fresh(folder: Path, program: Path, repeat: int) -> None:
     """The first run of a program whose daemon has just started, with an empty store."""
     folder.mkdir()
@@ -229,8 +268,10 @@ def main() -> None:
     parser.add_argument("--functions", type=int, default=24)
     parser.add_argument("--weight", type=int, default=16)
     parser.add_argument("--jobs", type=int, default=30)
-    parser.add_argument("--only", choices=("stale", "one core", "fresh", "many", "saved"))
+    parser.add_argument("--only", choices=("stale", "one core", "cores", "fresh", "many", "saved"))
+    parser.add_argument("--keep", type=Path, help="where to write what --only cores measured")
     args = parser.parse_args()
+    proc.compile_sources()
     with tempfile.TemporaryDirectory(prefix="nbcache-cold-") as name:
         folder = Path(name)
         program = generate(folder, args.functions, args.weight)
@@ -240,6 +281,8 @@ def main() -> None:
             first = str(min(os.sched_getaffinity(0)))
             title = "the same on one processor"
             stale(folder / "one", program, args.repeat, ["taskset", "-c", first], title)
+        if args.only in {None, "cores"}:
+            cores(folder / "cores", program, args)
         if args.only in {None, "fresh"}:
             fresh(folder / "fresh", program, args.repeat)
         if args.only in {None, "many"}:

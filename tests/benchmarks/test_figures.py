@@ -10,8 +10,9 @@ sys.path.append(str(Path(__file__).resolve().parent))
 from nbbench import figures, sides
 
 
-def test_the_chart_is_drawn_from_the_figures():
+def test_the_charts_are_drawn_from_the_figures():
     assert figures.CHART.read_text(encoding="utf-8") == figures.chart(figures.read())
+    assert figures.COLD_CHART.read_text(encoding="utf-8") == figures.cold_chart(figures.read_cold())
 
 
 def test_the_table_in_the_guide_is_that_of_the_figures():

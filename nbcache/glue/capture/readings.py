@@ -63,8 +63,9 @@ so_far: dict[Reading, None] = {}
 # -- whose code reads --------------------------------------------------------------------------
 
 COMPILER, _LIBRARY, OTHERS_CODE = "compiler", "library", "others"
-_TALKERS = frozenset({"warnings", "traceback", "logging"})
-"""What reads source files to show lines of them."""
+_TALKERS = frozenset({"warnings", "traceback", "logging", "colorama"})
+"""What reads source files to show lines of them, and what Numba has colour its messages, of which a compilation makes
+thousands that nobody sees."""
 
 
 def directory_of(path: str) -> str:
@@ -80,8 +81,9 @@ _IMPORTERS = (
     "<frozen importlib", "<frozen zipimport", *(("PyInstaller/loader/", "pyimod") if is_frozen() else ()),
 )  # fmt: skip
 """Where the code of the import system says that it is from."""
-_BACKPORTS = frozenset({"importlib_metadata"})
-"""Packages that take the place of a module of Python's library, for all who ask that: numba-cuda does, for wheels."""
+_LIKE_LIBRARY = frozenset({"importlib_metadata", "colorama"})
+"""Packages that count like Python's library: the first takes the place of a module of it, for all who ask that, as
+numba-cuda does for wheels."""
 _NOT_LIBRARY = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages", "tests"))
 
 
@@ -94,7 +96,7 @@ def belongs_to_compiler(*directories: str) -> None:
 @functools.lru_cache(maxsize=4096)
 def whose_code(filename: str) -> str:
     """Who wrote the code in a file. Tests of Numba and NumPy stand for user code (ownership.py)."""
-    if filename.startswith(("<frozen ", *_IMPORTERS)) or os.path.basename(os.path.dirname(filename)) in _BACKPORTS:
+    if filename.startswith(("<frozen ", *_IMPORTERS)) or os.path.basename(os.path.dirname(filename)) in _LIKE_LIBRARY:
         return _LIBRARY
     for who, roots in _ROOTS:
         for root in roots:
@@ -125,7 +127,7 @@ def others_caller(frame: FrameType | None) -> FrameType | None:
             found = found or frame
         elif code.co_name == "exec_module":
             found = None
-        elif found is None and frame.f_globals.get("__name__") in _TALKERS:
+        elif found is None and str(frame.f_globals.get("__name__")).partition(".")[0] in _TALKERS:
             return None
         frame = frame.f_back
     return found

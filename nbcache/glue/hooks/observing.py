@@ -73,14 +73,14 @@ def inlined_choices(original: Any, session: Session) -> Any:
     """Note what a template inlines."""
 
     @functools.wraps(original)
-    def _do_work_expr(self: Any, *args: Any) -> Any:
+    def run_pass(self: Any, state: Any) -> Any:
         choices = choices_of(session)
         if choices is None:
-            return original(self, *args)
+            return original(self, state)
         with choices.inlining(session.frames.top()):
-            return original(self, *args)
+            return original(self, state)
 
-    return _do_work_expr
+    return run_pass
 
 
 def marked_choices(original: Any, _session: Session) -> Any:

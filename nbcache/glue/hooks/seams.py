@@ -217,8 +217,8 @@ def table() -> list[Seam]:
             observing.known_choosers, ("self", "args", "kws"),
         ),
         Seam(
-            InlineOverloads, "_do_work_expr", "the same for those that are inlined, for which it asks again",
-            observing.inlined_choices, ("self", "state", "work_list", "block", "i", "expr", "inline_worker"),
+            InlineOverloads, "run_pass", "the same for those that are inlined, for which it asks again",
+            observing.inlined_choices, ("self", "state"),
         ),
         Seam(
             _OverloadFunctionTemplate, "_get_jit_decorator", "the implementation that an overload chose is kept",

@@ -20,8 +20,6 @@ import functools
 import hashlib
 import sys
 from collections import Counter
-from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from numba.core import imputils
@@ -93,7 +91,10 @@ class ExtensionIndex:
         self._inlined: tuple[int, list[Any]] = (-1, [])
         self._refused: dict[int, tuple[int, str]] = {}
         self._modules: tuple[int, frozenset[str]] = (0, frozenset())
-        self._ordinals: dict[int, tuple[object, list[int]]] = {}
+        self._named: dict[int, tuple[object, set[bytes]]] = {}
+        """For which names something is registered with an object, by its id."""
+        self._several: dict[bytes, int] = {}
+        """The names for which something is registered with several objects, and what `ambiguities` was then last."""
         self.settled = False
         """Whether something was looked up in this process, and so would have been compiled."""
         self.generation = 0
@@ -103,7 +104,7 @@ class ExtensionIndex:
     def refresh(self) -> int:
         """Read what has been registered since the last call; return a number that grows with news."""
         typing, lowering = self._typing_registries(), self._lowering_registries()
-        registries, sizes, token = [*typing, *lowering], _sizes(typing, lowering), abc.get_cache_token()
+        registries, sizes, token = [*typing, *lowering], told.lengths(typing, lowering), abc.get_cache_token()
         same = self._contents.same()
         asked_again = token != self._token
         if sizes != self._sizes or asked_again or not all(same) or not are_same(registries, self._registries):
@@ -190,8 +191,12 @@ class ExtensionIndex:
 
         Functions made by one factory are alike in name and content, and each may have an overload of its own.
         """
-        found = self._ordinals.get(id(obj))
-        return found[1] if found is not None and found[0] is obj else None
+        key, names = self._named.get(id(obj), (None, set()))
+        several = self._several.keys() & names
+        if key is not obj or not several:
+            return None
+        latest = max(several, key=self._several.__getitem__)
+        return [position for position, each in enumerate(self._filed[latest]) if each.key is obj]
 
     def names(self) -> Iterable[bytes]:
         """All names for which somebody has registered anything."""
@@ -428,23 +433,8 @@ class ExtensionIndex:
         elif not chooses(registered) or any(True for _ in identified(registered)):
             self.run.add(name)
         self._count += 1
-        if any(each.key is not key for each in filed):
+        self._named.setdefault(id(key), (key, set()))[1].add(name)
+        if filed[0].key is not key or name in self._several:
             self.ambiguities += 1
-            for each in filed:
-                self._ordinals[id(each.key)] = (each.key, [])
-            for position, each in enumerate(filed):
-                self._ordinals[id(each.key)][1].append(position)
+            self._several[name] = self.ambiguities
         self._since[name] = self.generation + 1
-
-
-_LISTS_OF_TYPING = attrgetter(*told.LISTS_OF_TYPING)
-_LISTS_OF_LOWERING = attrgetter(*told.LISTS_OF_LOWERING)
-
-
-def _sizes(typing: list[Any], lowering: list[Any]) -> list[int]:
-    """How long each list is that registering something makes longer."""
-    lists = (
-        *chain.from_iterable(map(_LISTS_OF_TYPING, typing)), *chain.from_iterable(map(_LISTS_OF_LOWERING, lowering)),
-        *rewrite_registry.rewrites.values(), as_numba_type.functions, told.conversions, told.direct,
-    )  # fmt: skip
-    return [*map(len, lists)]

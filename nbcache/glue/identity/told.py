@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator
+from itertools import chain
+from operator import attrgetter
 from types import FrameType
 from typing import Any
 
@@ -90,6 +92,19 @@ def tables_by_class() -> dict[str, Any]:
         "reflection": pythonapi._reflectors.functions,
         "typeof": typeof_impl.registry,
     }
+
+
+def lengths(typing: list[Any], lowering: list[Any]) -> list[int]:
+    """How long each list is that registering something makes longer, in such registries and here."""
+    lists = (
+        *chain.from_iterable(map(_LISTS_OF_TYPING, typing)), *chain.from_iterable(map(_LISTS_OF_LOWERING, lowering)),
+        *rewrite_registry.rewrites.values(), as_numba_type.functions, conversions, direct,
+    )  # fmt: skip
+    return [*map(len, lists)]
+
+
+_LISTS_OF_TYPING = attrgetter(*LISTS_OF_TYPING)
+_LISTS_OF_LOWERING = attrgetter(*LISTS_OF_LOWERING)
 
 
 def registered_since(label: str, table: dict[Any, Any]) -> dict[Any, Any]:

@@ -1,6 +1,8 @@
-"""What the guides show of the benchmark: figures kept as JSON, and from these alone README's chart and the table.
+"""What the guides show of the benchmarks: figures kept as JSON, and from these alone the charts and the table.
 
-`run.py --figures` measures and writes all three; `test_figures.py` asks that they agree.
+`run.py --figures` measures and writes README's chart and the table, but for the cold start: that is what
+`cold_starts.py --only cores --keep docs/pictures/cold-starts.json` measured, on a host with more processors. It has a
+chart of its own, too. `test_figures.py` asks that all agree.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+import textwrap
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from nbbench.sides import NBCACHE, OWN, PLAIN, SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from nbbench.measures import Samples
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "docs" / "pictures" / "benchmark.json"
 CHART = ROOT / "docs" / "pictures" / "benchmark.svg"
+COLD = DATA.with_name("cold-starts.json")
+COLD_CHART = DATA.with_name("cold-starts.svg")
 PAGE = ROOT / "docs" / "benchmarks.md"
 """Where the table is."""
 MEASURES = ("first-hit", "further-hits", "kinds")
@@ -48,7 +51,13 @@ def of_samples(samples: Samples, machine: str) -> Figures:
 def write(figures: Figures) -> None:
     """Write figures, chart and table."""
     DATA.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    draw(figures)
+
+
+def draw(figures: Figures) -> None:
+    """Write charts and table."""
     CHART.write_text(chart(figures), encoding="utf-8")
+    COLD_CHART.write_text(cold_chart(read_cold()), encoding="utf-8")
     text = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(_TABLE.sub(lambda found: found[1] + table(figures) + found[3], text), encoding="utf-8")
 
@@ -56,6 +65,11 @@ def write(figures: Figures) -> None:
 def read() -> Figures:
     """Return the figures that were written last."""
     return json.loads(DATA.read_text(encoding="utf-8"))
+
+
+def read_cold() -> Figures:
+    """Return what cold starts take: of each side the median [s]."""
+    return json.loads(COLD.read_text(encoding="utf-8"))
 
 
 def shown(text: str) -> str:
@@ -70,14 +84,14 @@ def table(figures: Figures) -> str:
         f"| | {' | '.join(SIDES)} | own / nbcache | plain / nbcache |",
         "|---|" + "---:|" * (len(SIDES) + 2),
     ]
-    for row, words in ROWS.items():
-        medians = _medians(figures, row)
+    for words, medians in _groups(figures):
         ratios = (
             f"{medians[side] / medians[NBCACHE]:.{1 if medians[side] < 10 * medians[NBCACHE] else 0}f}"
             for side in (OWN, PLAIN)
         )
         lines.append(f"| {words} | {' | '.join(time(medians[side]) for side in SIDES)} | {' | '.join(ratios)} |")
-    return "\n".join([*lines, "", f"{figures['machine']}; medians of {figures['repeat']}.", ""])
+    note = f"{figures['machine']}; medians of {figures['repeat']}. The cold start: {read_cold()['machine']}."
+    return "\n".join([*lines, "", *textwrap.wrap(note, 118), ""])
 
 
 def time(ms: float) -> str:
@@ -87,8 +101,14 @@ def time(ms: float) -> str:
     return f"{ms:.{0 if ms >= 100 else 1 if ms >= 10 else 2}f} ms"
 
 
-def _medians(figures: Figures, row: str) -> dict[str, float]:
-    return {side: figures["rows"][row][side] for side in SIDES}
+def _groups(figures: Figures) -> list[tuple[str, dict[str, float]]]:
+    """What is shown, in words, and what it takes each side [ms]."""
+    cold = read_cold()["seconds"]
+    most = list(cold)[-1]  # on how many processors
+    sides = {NBCACHE: cold[most], OWN: cold[OWN], PLAIN: cold["plain"]}
+    title = f"a cold start on {most}, where nothing in the store fits any more"
+    groups = [(words, {side: figures["rows"][row][side] for side in SIDES}) for row, words in ROWS.items()]
+    return [*groups, (title, {side: 1000 * seconds for side, seconds in sides.items()})]
 
 
 # -- the chart: a group of bars for each row, each group with a scale of its own ---------------------------------------
@@ -99,14 +119,28 @@ BAR, GAP, HEAD = 20, 6, 34
 
 def chart(figures: Figures) -> str:
     """Return the chart as SVG that is readable on light and dark grounds."""
+    label = "How long it takes to have compiled functions: nbcache, Numba's own cache, plain Numba"
+    groups = [(words, [(side, side, ms) for side, ms in medians.items()]) for words, medians in _groups(figures)]
+    return _drawn(label, groups)
+
+
+def cold_chart(cold: Figures) -> str:
+    """Return the chart of cold starts, by processors, likewise."""
+    names = {"plain": PLAIN, OWN: OWN}
+    bars = [(names.get(side, side), names.get(side, NBCACHE), 1000 * s) for side, s in cold["seconds"].items()]
+    title = f"a program of {cold['functions']} functions, none of which is in the store any more"
+    return _drawn("How long a cold start takes, by processors", [(title, bars)])
+
+
+def _drawn(label: str, groups: list[tuple[str, list[tuple[str, str, float]]]]) -> str:
+    """Return groups of bars: of each bar its name, the side whose colour it has, and a time [ms]."""
     parts: list[str] = []
     y = 8
-    for row, words in ROWS.items():
-        medians = _medians(figures, row)
+    for words, bars in groups:
         parts.append(f'<text class="title" x="0" y="{y + 18}">{escape(words[0].upper() + words[1:])}</text>')
         y += HEAD
-        for side in SIDES:
-            parts += _bar(y, side, medians)
+        for name, side, ms in bars:
+            parts += _bar(y, name, side, ms, max(most for _, _, most in bars))
             y += BAR + GAP
         y += 14
     style = "".join(
@@ -116,8 +150,7 @@ def chart(figures: Figures) -> str:
     return "\n".join(
         [
             (
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y - 8}" role="img" aria-label="How long it takes '
-                "to have compiled functions: nbcache, Numba's own cache, plain Numba\" "
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y - 8}" role="img" aria-label="{label}" '
                 'font-family="system-ui, -apple-system, \'Segoe UI\', Helvetica, Arial, sans-serif" font-size="14">'
             ),
             (
@@ -131,12 +164,12 @@ def chart(figures: Figures) -> str:
     )
 
 
-def _bar(y: int, side: str, medians: Mapping[str, float]) -> list[str]:
-    length = max(1.5, (WIDTH - LEFT - RIGHT) * medians[side] / max(medians.values()))
+def _bar(y: int, name: str, side: str, ms: float, most: float) -> list[str]:
+    length = max(1.5, (WIDTH - LEFT - RIGHT) * ms / most)
     return [
-        f'<text class="text" x="{LEFT - 10}" y="{y + 15}" text-anchor="end">{escape(side)}</text>',
+        f'<text class="text" x="{LEFT - 10}" y="{y + 15}" text-anchor="end">{escape(name)}</text>',
         f'<rect class="{_name(side)}" x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" rx="2"/>',
-        f'<text class="text" x="{LEFT + length + 8:.1f}" y="{y + 15}">{time(medians[side])}</text>',
+        f'<text class="text" x="{LEFT + length + 8:.1f}" y="{y + 15}">{time(ms)}</text>',
     ]
 
 

@@ -246,7 +246,7 @@ def _throughput(bench: Bench, module: str, count: int = 100) -> float:
     other = {"NBCACHE_RECORD": str(record)}
     outcome = proc.run([bench.folder / "record.py"], bench.folder / f"store-{module}", other, cwd=bench.folder)
     assert outcome.status == 0, outcome.stderr
-    asked = [requests.read(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    asked = [requests.read(line) for line in record.read_bytes().splitlines()]
     started = time.perf_counter()
     for request in asked:
         spool.submit(str(bench.store), request)

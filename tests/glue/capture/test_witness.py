@@ -514,3 +514,27 @@ def test_a_look_that_fails_raises_nothing_and_keeps_what_is_compiled_out_of_the_
     witness.stop()
     assert {each.kind for each in noted} == {"refused"}
     assert not witness.paused
+
+
+COLORAMA = """
+import os
+__version__ = "0.4.6"
+class Fore:
+    BLUE = YELLOW = WHITE = GREEN = RED = BLACK = MAGENTA = CYAN = ""
+class Style:
+    RESET_ALL = BRIGHT = ""
+def init():
+    "PYCHARM_HOSTED" in os.environ
+reinit = deinit = init
+"""
+
+
+def test_what_colours_numbas_messages_takes_no_part_in_compiling(place):
+    """Numba words thousands of errors that nobody sees while it looks for a type, and has each coloured."""
+    place.write("colorama/__init__.py", COLORAMA)
+    place.write("lib.py", "from numba import njit\n@njit\ndef f(x):\n    return len([x, 2.5]) + max(x, 2.5)")
+    main = "from numba.core import errors\nassert hasattr(errors, 'ColorShell')\n" + MAIN
+    result, compiled, refused = place.run(main=main)
+    assert (result, compiled > 0, refused) == (4.5, True, [])
+    assert place.run(main=main) == [4.5, 0, []]
+    assert place.run(main=main, PYCHARM_HOSTED="1") == [4.5, 0, []]
