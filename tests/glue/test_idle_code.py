@@ -144,21 +144,23 @@ def first(point):
 @njit
 def second(point):
     return point.READ
-print(first(types.Point(5)), second(types.Point(5)))
+x = first(types.Point(5))
+BETWEEN
+print(x, second(types.Point(5)))
 stats = nbcache.stats()
 print(stats["builds_count"], sorted(stats["uncacheable"]), file=sys.stderr)
 """
 
 
 @pytest.fixture
-def town(tmp_path):
+def town(tmp_path, request):
     site = tmp_path / "site"
     (site / "paket").mkdir(parents=True)
     (site / "paket-1.0.dist-info").mkdir()
     modules = {
         "__init__": "",
         "settings": "MODE, WIDTH = 1, 0\n",
-        "helpers": HELPERS,
+        "helpers": getattr(request, "param", HELPERS),
         "types": TYPES,
     }
     rows = ["paket-1.0.dist-info/RECORD,,"]
@@ -167,10 +169,10 @@ def town(tmp_path):
         rows.append(row(f"paket/{name}.py", text.encode()))
     (site / "paket-1.0.dist-info" / "RECORD").write_text("\n".join([*rows, ""]))
 
-    def said(before="", read="mode", store=tmp_path / "store", wrapped=()):
+    def said(before="", read="mode", store=tmp_path / "store", wrapped=(), between=""):
         """What the program prints, how much it compiled, and why something was not cached."""
         main = tmp_path / "main.py"
-        main.write_text(PROGRAM.replace("BEFORE", before).replace("READ", read))
+        main.write_text(PROGRAM.replace("BEFORE", before).replace("READ", read).replace("BETWEEN", between))
         outcome = proc.run([*wrapped, main], store, {"PYTHONPATH": str(site)})
         assert outcome.status == 0, outcome.stderr
         compiled, _, reasons = outcome.stderr.splitlines()[-1].partition(" ")
@@ -207,6 +209,19 @@ def test_what_runs_counts_by_what_it_reads(town, before, read):
     for _ in range(2):
         assert [town(each, read)[0] for each in ("", before)] == right
     assert [town(each, read)[1] for each in ("", before)] == [0, 0]
+
+
+KNOWN = HELPERS.replace("(number for number in range(3))  # nothing can identify a generator", "3")
+
+
+@pytest.mark.parametrize("town", [HELPERS, KNOWN], ids=["marked", "known"], indirect=True)
+def test_a_model_that_was_made_under_another_setting_is_nobody_elses(town):
+    """Numba keeps it, so a program that changes the setting later compiles what no other process would."""
+    right = town("settings.WIDTH = 3", "size", store=None)[0]
+    assert town(between="settings.WIDTH = 3", read="size")[0] == town(store=None, read="size")[0] != right
+    for _ in range(2):
+        assert town("settings.WIDTH = 3", "size")[0] == right
+    assert town("settings.WIDTH = 3", "size")[1] == 0
 
 
 def test_where_nobody_can_note_what_runs_nothing_is_stored(town):

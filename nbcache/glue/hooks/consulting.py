@@ -151,12 +151,14 @@ def _model(session: Session, models: Any, fetype: Any, original: Any) -> Any:
         if known is None and _is_others_model(fetype, models):
             running.miss()
         consulted_so_far.codes.update(known or ())
+        consulted_so_far.agree(session.maker.models_made_under.get(fetype._code, {}))
         return original(models, fetype)
     consulted_so_far.codes |= running.take()
     model = original(models, fetype)
     codes = running.take()
     running.give_back(codes)  # to whatever it is a part of
     _made_by[fetype._code] = None if running.missed else codes
+    session.maker.models_made[fetype._code] = _inside[fetype._code] = _names_inside(fetype, models)
     return model
 
 

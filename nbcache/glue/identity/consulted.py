@@ -103,7 +103,11 @@ class Consulted:
         self.codes |= other.codes
         self.ran |= other.ran
         self.conflict = self.conflict or other.conflict
-        for name, digest in other.snapshot.items():
+        self.agree(other.snapshot)
+
+    def agree(self, snapshot: dict[bytes, bytes]) -> None:
+        """What is used was made when others had registered this, by name: it has to be what they have now."""
+        for name, digest in snapshot.items():
             if self.snapshot.setdefault(name, digest) != digest:
                 self.conflict = self.conflict or _CHANGED
 

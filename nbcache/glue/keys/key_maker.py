@@ -74,6 +74,10 @@ class KeyMaker:
         """The lower processors whose entries this process may take."""
         self.elsewhere: dict[str, str] = {}
         """By a unit's key for another processor: its own."""
+        self.models_made: dict[int, tuple[bytes, ...]] = {}
+        """The names in data models that Numba made since a compilation was last over, by numbers of types."""
+        self.models_made_under: dict[int, dict[bytes, bytes]] = {}
+        """The same for earlier ones, and what others had registered for each name; Numba keeps the models."""
         self._late: set[str] = set()
         self._types: dict[Type, bytes] = {}
         self._refused_types: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()
@@ -185,6 +189,11 @@ class KeyMaker:
             except Unidentifiable as exc:
                 consulted.conflict = str(exc)
                 break
+        self.models_made_under.update(
+            (typ, {name: current[name][1] for name in names if name in current})
+            for typ, names in self.models_made.items()
+        )
+        self.models_made.clear()
         if frame.generators and (current or self._runs_others(frame.unit)) and generators() != frame.generators:
             consulted.conflict = consulted.conflict or "random numbers were drawn while it was compiled"
         consulted.close(current, self._in_words)
