@@ -9,7 +9,10 @@ Every exception can be pickled (the daemon's workers send them home) and carries
 from __future__ import annotations
 
 import errno
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PASSING: Final = frozenset(
     {errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN, errno.ETIMEDOUT}
@@ -77,12 +80,23 @@ class NotPublishedError(NbcacheError, LookupError):
     ``name`` is what was asked for, ``where`` the store, ``near`` the names there that look like it, the nearest first.
     """
 
-    def __init__(self, name: str, where: str, near: tuple[str, ...] = ()) -> None:
-        """Keep the parts, so that the exception survives pickling."""
-        super().__init__(name, where, near)
+    def __init__(self, name: str, where: str, near: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()) -> None:
+        """Keep the parts; those near are looked for when somebody asks for them: most who catch this don't."""
+        super().__init__(name, where)
         self.name = name
         self.where = where
-        self.near = near
+        self._near = near
+
+    @property
+    def near(self) -> tuple[str, ...]:
+        """The names that look like it; none where nobody can look any more."""
+        if callable(self._near):
+            self._near = self._near()
+        return self._near
+
+    def __reduce__(self) -> tuple[type[NotPublishedError], tuple[str, str, tuple[str, ...]]]:
+        """Survive pickling."""
+        return type(self), (self.name, self.where, self.near)
 
     def __str__(self) -> str:
         """Say what isn't there, and what is near."""

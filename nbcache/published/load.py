@@ -174,8 +174,11 @@ def _found(stores: Sequence[Store], name: str, version: int | None) -> tuple[Sto
             missing.append(error)
     if len(missing) == 1:
         raise missing[0]
-    near = dict.fromkeys(each for error in missing for each in error.near)
-    raise errors.NotPublishedError(name, ", ".join(store.path for store in stores), tuple(near))
+
+    def near() -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each for error in missing for each in error.near))
+
+    raise errors.NotPublishedError(name, ", ".join(store.path for store in stores), near)
 
 
 def searched(settings: Settings) -> list[Store]:

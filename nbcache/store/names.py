@@ -137,7 +137,7 @@ class Names:
         check_name(name)
         found = self._read(name, file_name(name))
         if found is None:
-            raise errors.NotPublishedError(name, self.root, self.near(name))
+            raise errors.NotPublishedError(name, self.root, lambda: self.near(name))
         if version is None or found.version == version:
             return found
         older = self._read(name, file_name(name, version))
@@ -299,7 +299,7 @@ class Names:
             present = self._present(name)
             gone = self._remove(name, withdrawal(name, present) if remember and present is not None else None)
         if not gone:
-            raise errors.NotPublishedError(name, self.root, self.near(name))
+            raise errors.NotPublishedError(name, self.root, lambda: self.near(name))
         return gone
 
     def _remove(self, name: str, remembered: Publication | None) -> int:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pickle
 import re
 import stat
 import threading
@@ -144,6 +145,19 @@ def test_a_name_that_is_not_there_says_which_are_near(named):
         named.read("unrelated")
     with pytest.raises(NotPublishedError, match="`nbcache names` lists"):
         named.read("zzz")
+
+
+def test_who_only_wants_to_know_that_a_name_is_not_there_does_not_pay_for_those_near(named, monkeypatch):
+    """As a query service that publishes what nobody has published yet."""
+    named.write("pricing", MANIFEST)
+    looked = []
+    monkeypatch.setattr(names.Names, "near", lambda _self, name: looked.append(name) or ("pricing",))
+    with pytest.raises(NotPublishedError) as raised:
+        named.read("pricings")
+    assert not looked
+    sent = pickle.loads(pickle.dumps(raised.value))
+    assert (str(sent), sent.near) == (str(raised.value), ("pricing",))
+    assert looked == ["pricings"]
 
 
 def test_nothing_is_published_in_an_empty_store(store, named):
