@@ -5,6 +5,7 @@ So whatever is in a key is written down, and what makes two keys differ can alwa
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,22 @@ CONDITIONS = "toolchain, target and settings"
 
 def key_of_parts(parts: Iterable[Part]) -> str:
     """A key: 64 hex digits."""
-    content = b"".join([framed(label.encode()) + framed(part) for label, part in parts])
+    pieces: list[bytes] = []
+    for label, part in parts:
+        pieces += _label(label), len(part).to_bytes(8, "little"), part
+    content = b"".join(pieces)
     return hashlib.blake2b(content, digest_size=32, person=b"nbcache key").hexdigest()
 
 
 def components_of(parts: Iterable[Part]) -> list[tuple[str, str]]:
     """The parts of a key as components, by their digests: two keys differ if and only if one of these does."""
     return [(f"key/{label}", hashlib.blake2b(part, digest_size=8).hexdigest()) for label, part in parts]
+
+
+@functools.lru_cache(maxsize=1024)
+def _label(label: str) -> bytes:
+    # Nine for each key, of some thirty that there are.
+    return framed(label.encode())
 
 
 def framed(part: bytes) -> bytes:
