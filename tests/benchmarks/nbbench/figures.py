@@ -128,7 +128,9 @@ def cold_chart(cold: Figures) -> str:
     """Return the chart of cold starts, by processors, likewise."""
     names = {"plain": PLAIN, OWN: OWN}
     bars = [(names.get(side, side), names.get(side, NBCACHE), 1000 * s) for side, s in cold["seconds"].items()]
-    title = f"{cold['functions']} functions, none in the store any more: Numba, its own cache, and nbcache by processors"
+    title = (
+        f"{cold['functions']} functions, none in the store any more: Numba, its own cache, and nbcache by processors"
+    )
     return _drawn("How long a cold start takes, by processors", [(title, bars)])
 
 
