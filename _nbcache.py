@@ -72,17 +72,20 @@ def _load_client(entered: str = "switched_on") -> None:
         tell("nbcache stays off: it can't be imported", error)
 
 
-def _collector() -> "Any":
+def _nothing_collected() -> "Any":
     """What keeps Python from looking, time and again, at the 100,000 objects that Numba's import makes and keeps.
 
-    That saves about what hooking Numba costs. None where this process is to be left alone, or nbcache is broken.
+    That saves about what hooking Numba costs. Nothing is done where this process is to be left alone, or nbcache is
+    broken.
     """
+    from contextlib import nullcontext  # which Numba imports, too
+
     try:
         from nbcache import process
 
-        return process.nothing_collected() if process.heeds_environment() else None
+        return process.nothing_collected() if process.heeds_environment() else nullcontext()
     except Exception:  # noqa: BLE001  as above, where it is said
-        return None
+        return nullcontext()
 
 
 _told = {""}  # an annotation would cost each process a dictionary
@@ -129,14 +132,12 @@ class Finder:
                 execute(module)
                 return
             del loader.exec_module
-            if spec.name == self.name:
-                sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
-            nothing_collected = _collector() if spec.name == self.name else None
-            if nothing_collected is None:
+            if spec.name != self.name:
                 execute(module)
                 self.is_over(module)
                 return
-            with nothing_collected:
+            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+            with _nothing_collected():
                 execute(module)
                 self.is_over(module)
 

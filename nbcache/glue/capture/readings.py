@@ -63,9 +63,8 @@ so_far: dict[Reading, None] = {}
 # -- whose code reads --------------------------------------------------------------------------
 
 COMPILER, _LIBRARY, OTHERS_CODE = "compiler", "library", "others"
-_TALKERS = frozenset({"warnings", "traceback", "logging", "colorama"})
-"""What reads source files to show lines of them, and what Numba has colour its messages, of which a compilation makes
-thousands that nobody sees."""
+_TALKERS = frozenset({"warnings", "traceback", "logging"})
+"""What reads source files to show lines of them."""
 
 
 def directory_of(path: str) -> str:
@@ -82,8 +81,8 @@ _IMPORTERS = (
 )  # fmt: skip
 """Where the code of the import system says that it is from."""
 _LIKE_LIBRARY = frozenset({"importlib_metadata", "colorama"})
-"""Packages that count like Python's library: the first takes the place of a module of it, for all who ask that, as
-numba-cuda does for wheels."""
+"""Packages that count like Python's library: they read for whoever calls them. The first takes the place of a module of
+it, which numba-cuda asks for wheels; the second colours Numba's messages, thousands of which nobody sees."""
 _NOT_LIBRARY = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages", "tests"))
 
 
@@ -127,7 +126,7 @@ def others_caller(frame: FrameType | None) -> FrameType | None:
             found = found or frame
         elif code.co_name == "exec_module":
             found = None
-        elif found is None and str(frame.f_globals.get("__name__")).partition(".")[0] in _TALKERS:
+        elif found is None and frame.f_globals.get("__name__") in _TALKERS:
             return None
         frame = frame.f_back
     return found

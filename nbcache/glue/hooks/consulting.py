@@ -23,7 +23,6 @@ from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from types import CodeType
 
     from nbcache.glue.hooks.policy import Session
     from nbcache.glue.keys.choices import Choices
@@ -147,18 +146,19 @@ def _model(session: Session, models: Any, fetype: Any, original: Any) -> Any:
     if is_others or (session.maker.extensions.run and fetype not in models._cache):
         running.begin()
     if fetype in models._cache:
-        known = _made_by.get(fetype._code)
-        if known is None and _is_others_model(fetype, models):
+        known = _kept.get(fetype._code, _UNKNOWN)
+        if known.codes is None and _is_others_model(fetype, models):
             running.miss()
-        consulted_so_far.codes.update(known or ())
-        consulted_so_far.agree(session.maker.models_made_under.get(fetype._code, {}))
+        consulted_so_far.codes.update(known.codes or ())
+        consulted_so_far.agree(known.under)
         return original(models, fetype)
     consulted_so_far.codes |= running.take()
     model = original(models, fetype)
     codes = running.take()
     running.give_back(codes)  # to whatever it is a part of
-    _made_by[fetype._code] = None if running.missed else codes
-    session.maker.models_made[fetype._code] = _inside[fetype._code] = _names_inside(fetype, models)
+    names = _inside[fetype._code] = _names_inside(fetype, models)
+    made = _kept[fetype._code] = consulted.KeptModel(names, None if running.missed else codes)
+    session.maker.models_made.append(made)
     return model
 
 
@@ -168,8 +168,10 @@ def _is_others_model(fetype: Any, models: Any) -> bool:
     return not all(is_toolchain_definition(type(each)) for typ in inside for each in (typ, models._cache.get(typ, typ)))
 
 
-_made_by: dict[int, set[CodeType] | None] = {}
-"""What ran to make the model of a type, by the number that Numba gives the type; None if nobody noted it."""
+_kept: dict[int, consulted.KeptModel] = {}
+"""By the number that Numba gives a type: its model."""
+_UNKNOWN = consulted.KeptModel((), None)
+"""Of a model that was made when nobody noted it."""
 
 
 def answering(original: Any, session: Session) -> Any:

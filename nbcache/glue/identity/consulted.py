@@ -44,6 +44,21 @@ class Ask(Record):
     config: Any
 
 
+class KeptModel:
+    """What Numba made the data model of a type of, which it keeps for later compilations.
+
+    ``names``: those in it; ``codes``: what ran, None if nobody noted it; ``under``: by name, what others had registered
+    when the compilation was over that made it.
+    """
+
+    __slots__ = ("codes", "names", "under")
+
+    def __init__(self, names: tuple[bytes, ...], codes: set[CodeType] | None) -> None:
+        self.names = names
+        self.codes = codes
+        self.under: dict[bytes, bytes] = {}
+
+
 class Consulted:
     """What one compilation asked for, those on the way included.
 

@@ -333,8 +333,8 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
             _describe_attribute(node, inner, module, attribute, value, read=attribute in wanted.reads)
             if module is sys and not node.compiled and wanted.asks(attribute):
                 tell(node, f"{inner} tells", f"sys:{attribute}", certainly=True)
-        elif (whole := wanted.everywhere or None in {edition, edition_of(value)}) or attribute in wanted.reads:
-            below = wanted.below(attribute, wanted.names if whole else frozenset())
+        elif (by_names := wanted.everywhere or None in {edition, edition_of(value)}) or attribute in wanted.reads:
+            below = wanted.below(attribute, wanted.names if by_names else frozenset())
             _describe_module_attributes(node, inner, value, below, seen)
     if len(node.edges) > MOST_HANDED_ON:
         msg = f"{label} is passed as a value to code that could read more than {MOST_HANDED_ON} attributes of it"

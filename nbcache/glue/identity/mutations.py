@@ -60,7 +60,7 @@ class Asked:
 
 
 class _Held:
-    """What dictionaries held."""  # no named tuple, which takes a tenth of what importing Numba may take longer
+    """What dictionaries held."""  # no record: whoever only imports Numba loads no other module of nbcache for this
 
     __slots__ = ("changes", "sizes", "values")
 

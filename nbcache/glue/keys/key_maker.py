@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from nbcache.glue.capture.compilations import Effect
     from nbcache.glue.capture.roles import Listener, PausedListener
-    from nbcache.glue.identity.consulted import Ask
+    from nbcache.glue.identity.consulted import Ask, KeptModel
     from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.keys.choices import Choices
     from nbcache.glue.keys.marked import MarkedPackages
@@ -74,10 +74,8 @@ class KeyMaker:
         """The lower processors whose entries this process may take."""
         self.elsewhere: dict[str, str] = {}
         """By a unit's key for another processor: its own."""
-        self.models_made: dict[int, tuple[bytes, ...]] = {}
-        """The names in data models that Numba made since a compilation was last over, by numbers of types."""
-        self.models_made_under: dict[int, dict[bytes, bytes]] = {}
-        """The same for earlier ones, and what others had registered for each name; Numba keeps the models."""
+        self.models_made: list[KeptModel] = []
+        """Those that were made since a compilation was last over."""
         self._late: set[str] = set()
         self._types: dict[Type, bytes] = {}
         self._refused_types: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()
@@ -189,11 +187,9 @@ class KeyMaker:
             except Unidentifiable as exc:
                 consulted.conflict = str(exc)
                 break
-        self.models_made_under.update(
-            (typ, {name: current[name][1] for name in names if name in current})
-            for typ, names in self.models_made.items()
-        )
-        self.models_made.clear()
+        while self.models_made:
+            model = self.models_made.pop()
+            model.under = {name: current[name][1] for name in model.names if name in current}
         if frame.generators and (current or self._runs_others(frame.unit)) and generators() != frame.generators:
             consulted.conflict = consulted.conflict or "random numbers were drawn while it was compiled"
         consulted.close(current, self._in_words)

@@ -20,10 +20,7 @@ CONDITIONS = "toolchain, target and settings"
 
 def key_of_parts(parts: Iterable[Part]) -> str:
     """A key: 64 hex digits."""
-    pieces: list[bytes] = []
-    for label, part in parts:
-        pieces += _label(label), len(part).to_bytes(8, "little"), part
-    content = b"".join(pieces)
+    content = b"".join([piece for label, part in parts for piece in (_label(label), framed(part))])
     return hashlib.blake2b(content, digest_size=32, person=b"nbcache key").hexdigest()
 
 
