@@ -12,10 +12,7 @@ from nbtest import pods, proc
 
 from nbcache import signatures
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root, and unshare"),
-]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root, and unshare")
 PROGRAM = test_deploy.COUNTED + "\nimport os; print(os.getuid(), nbcache.stats()['builds_count'])\n"
 USERS = {
     "fsGroup": {"uid": 1000, "gid": 1000, "group": 1000, "mode": 0o2775},
@@ -24,6 +21,7 @@ USERS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("name", ["pull", "sidecar", "shared"])
 def test_pods_keep_a_store_that_only_they_can_write(name, user, tmp_path):
@@ -58,7 +56,7 @@ def test_pods_keep_a_store_that_only_they_can_write(name, user, tmp_path):
     *_, first, second = json.loads(done.stdout)
     assert f"{USERS[user]['uid']} " in first and "45.0\n" in second, (first, second)
     assert "stays off" not in first + second
-    if name == "shared":
+    if name != "pull":  # The daemon compiled for it.
         assert second.splitlines()[-1] == f"{USERS[user]['uid']} 0", (first, second)
     stores = [path.parent for path in (*tmp_path.glob("*/own/v1"), *tmp_path.glob("*/own/store/v1"))]
     assert stores

@@ -2,7 +2,7 @@
 
 What the kubelet does is done as it does it: an ``emptyDir`` is root's, with mode 2777 and the group of ``fsGroup``; a claim
 has 2775, or 0775 with group 0, as on OpenShift; a secret is root's, readable for that group; ``subPath`` mounts a folder of
-a volume and nothing above it. The root filesystem belongs to root, and nobody in the pod can write it.
+a volume and nothing above it. The root filesystem belongs to root, and is mounted read-only where the manifest says so.
 
 Run as a program, in a mount namespace of its own: ``pods.py PLAN``, which is JSON.
 """
@@ -73,6 +73,8 @@ class Host:
             mount("--bind", volumes[each["name"]] / each.get("subPath", ""), where)
             if each.get("readOnly"):
                 mount("-o", "remount,bind,ro", where)
+        if container["securityContext"]["readOnlyRootFilesystem"]:
+            mount("-o", "remount,ro", root)
         return root
 
     def start(self, container: dict[str, Any], root: Path, command: list[str]) -> subprocess.Popen[str]:
