@@ -8,7 +8,8 @@
 Without ``--python`` a virtual environment is made and the packages are installed into it from the registry. For each
 package it prints whether the outputs are identical; the wall times [s]; how many look-ups of the warm process were hits;
 what was compiled there (``NBCACHE_COUNT``: Numba's compile events, runs of its compiler, runs of LLVM), by name, and
-the reasons; then all of it as a table for the README. Exit status 1 when outputs differ or anything was compiled.
+the reasons; then all of it as a table for the README. Exit status 1 when outputs differ or anything was compiled. With
+``NBTEST_CHECK=all`` (nbtest.hitcheck) hits are compiled all the same, and it is 1 when one is compiled to something else.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE.parents[1])]
 
-from nbtest import proc, usage  # noqa: E402
+from nbtest import hitcheck, proc, usage  # noqa: E402
 
 from nbcache import tally  # noqa: E402
 
@@ -97,6 +98,8 @@ class Row:
     compiled: dict[str, int]
     reasons: list[str]
     """Why something was compiled in the second process, the most frequent first."""
+    different: list[str]
+    """What is wrong with hits that were compiled all the same."""
     plain: float
     own: float
     """With what Numba's own cache kept of the plain run, as far as the package asks for that."""
@@ -106,7 +109,8 @@ class Row:
     @property
     def good(self) -> bool:
         """Whether nbcache kept its promises."""
-        return self.identical and not any(self.compiled.values())
+        saved = bool(hitcheck.WANTED) or not any(self.compiled.values())
+        return self.identical and saved and not self.different
 
     def __str__(self) -> str:
         """Markdown."""
@@ -189,6 +193,7 @@ class Runner:
             hits + sum(after.misses.values()) + sum(after.uncacheable.values()),
             tally.totals(by_warm),
             [reason for reason, _count in (after.uncacheable + after.misses).most_common()],
+            hitcheck.problems(self.store, self.name),
             plain.seconds,
             own.seconds,
             cold.seconds,
@@ -206,6 +211,8 @@ class Runner:
         for what in ("misses", "uncacheable", "errors"):
             for reason, count in getattr(after, what).most_common(8):
                 print(f"    {what}: {reason} x{count}")
+        for problem in row.different:
+            print(f"    {problem}")
         for label, outcome in (("cold", cold), ("warm", warm)):
             if outcome.said != plain.said:
                 print(f"    {label}: outputs in {self.scratch}/plain.out and {label}.out; {outcome.stderr[-400:]}")

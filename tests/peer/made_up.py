@@ -5,6 +5,10 @@ import signal
 import time
 import unittest
 
+from nbcache.config import Settings
+from nbcache.store import reasons
+from nbcache.store.directory import Store
+
 
 class Ordinary(unittest.TestCase):
     def test_error(self):
@@ -59,3 +63,10 @@ class NoClass(unittest.TestCase):
 class Different(unittest.TestCase):
     def test_off_only(self):
         assert "NBCACHE_DIR" not in os.environ
+
+
+class Wrong(unittest.TestCase):
+    def test_hit(self):
+        if "NBCACHE_CHECK" in os.environ:
+            store = Store.open(Settings(dir=os.environ["NBCACHE_DIR"]))
+            store.write_usage({"checks": {reasons.DIFFERENT: 1}})

@@ -8,7 +8,8 @@
 
 Each module runs in a process of its own in each of the three modes, and has a store of its own. A test that crashes its
 process or exceeds ``--limit`` gets that as its outcome, and a new process goes on after it. Tests that are known to
-differ, with the reason, are listed in differences.txt and reported apart. Exit status 1 when any other test differs, or nbcache counted an error of its own.
+differ, with the reason, are listed in differences.txt and reported apart. Exit status 1 when any other test differs, or
+nbcache counted an error of its own, or a hit that is compiled to something else (``NBTEST_CHECK=all``, nbtest.hitcheck).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 
-from nbtest import proc  # noqa: E402
+from nbtest import hitcheck, proc  # noqa: E402
 
 OFF, COLD, WARM = MODES = ("off", "cold", "warm")
 
@@ -189,21 +190,23 @@ def statistics(store: Path) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def compare(name: str, settings: Settings) -> tuple[dict[str, dict[str, tuple[str, str]]], dict[str, int]]:
-    """Run one module in all modes and print its line; return mode -> test -> outcome, and the errors nbcache counted."""
+def compare(name: str, settings: Settings) -> tuple[dict[str, dict[str, tuple[str, str]]], list[str]]:
+    """Run one module in all modes and print its line; return mode -> test -> outcome, and what went wrong with it."""
     full = f"{settings.package}.{name}" if settings.package else name
     records = {mode: run_mode(full, mode, settings) for mode in MODES}
     of = {mode: outcomes(records[mode], settings.package) for mode in MODES}
     counts = Counter(outcome for outcome, _ in of[OFF].values())
     seconds = {mode: sum(r.get("seconds", 0) for r in records[mode]) for mode in MODES}
-    counted = statistics(settings.folder / full / "store")
+    store = settings.folder / full / "store"
+    counted = statistics(store)
+    wrong = [f"{count} {error}" for error, count in counted["errors"].items()] + hitcheck.problems(store, name)
     print(
         f"{name}: {len(of[OFF])} tests ({', '.join(f'{n} {o}' for o, n in counts.most_common())}), "
         f"{len(differing(of))} differ; " + ", ".join(f"{mode} {seconds[mode]:.0f} s" for mode in MODES)
         + f"; {counted['hits']} hits, {counted['missed']} misses",
         flush=True,
     )  # fmt: skip
-    return of, counted["errors"]
+    return of, wrong
 
 
 def main() -> int:
@@ -226,8 +229,8 @@ def main() -> int:
     total: Counter[str] = Counter()
     new, listed, needless, errors = [], [], [], []
     for name in options.modules or modules:
-        of, counted = compare(name, settings)
-        errors += [f"  {name}: {count} {error}" for error, count in counted.items()]
+        of, wrong = compare(name, settings)
+        errors += [f"  {name}: {each}" for each in wrong]
         total.update({mode: len(of[mode]) for mode in MODES})
         needless += [f"  {test}" for test in of[OFF] if test in known and test not in differing(of)]
         for test in differing(of):

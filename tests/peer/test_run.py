@@ -23,11 +23,12 @@ EXPECTED = {
     "Fatal.test_4_after": "ok",
     "setUpClass (made_up.NoClass)": "error",
     "Different.test_off_only": "ok",
+    "Wrong.test_hit": "ok",
 }
 
 
-def run(folder, *arguments, limit=600):
-    return proc.run([RUN, "--package", "", "--workdir", folder, "--limit", limit, *arguments])
+def run(folder, *arguments, limit=600, extra=None):
+    return proc.run([RUN, "--package", "", "--workdir", folder, "--limit", limit, *arguments], extra=extra)
 
 
 def results(folder, module, mode):
@@ -54,7 +55,7 @@ def test_every_outcome_is_recorded(whole):
 def test_what_differs_is_reported(whole):
     _, outcome = whole
     assert outcome.status == 1, outcome.stderr
-    assert "tests run: off 13, cold 13, warm 13" in outcome.stdout
+    assert "tests run: off 14, cold 14, warm 14" in outcome.stdout
     assert "differ: 1\n  made_up.Different.test_off_only: off ok, cold fail, warm fail" in outcome.stdout
 
 
@@ -70,6 +71,13 @@ def test_equal_outcomes_are_success(tmp_path):
     outcome = run(tmp_path, "--modules", "made_up.Ordinary")
     assert outcome.status == 0, outcome.stdout + outcome.stderr
     assert "made_up.Ordinary: 7 tests" in outcome.stdout
+
+
+def test_a_hit_that_is_compiled_to_something_else_is_reported(tmp_path):
+    assert run(tmp_path, "--modules", "made_up.Wrong").status == 0
+    outcome = run(tmp_path, "--modules", "made_up.Wrong", extra={"NBTEST_CHECK": "all"})
+    assert outcome.status == 1, outcome.stderr
+    assert "made_up.Wrong: 2 of 2 hits are compiled to something else" in outcome.stdout
 
 
 def test_samples_are_the_same_each_time(tmp_path):
