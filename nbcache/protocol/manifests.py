@@ -16,7 +16,7 @@ An argument's or a result's type is a mapping with the kind under ``"k"``::
     {"k": "int8".."uint64"|"float32"|"float64"|"complex64"|"complex128"|"bool"|"none"|"unicode_type"|"bytes"}
     {"k": "tuple", "items": [TYPE…]}
     {"k": "namedtuple", "items": [TYPE…], "fields": […], "class": "module:Qualname"}
-    {"k": "optional", "of": TYPE}           {"k": "omitted", "default": CONSTANT}
+    {"k": "optional", "of": TYPE}           {"k": "omitted"}
     {"k": "record", "dtype": DTYPE}         {"k": "datetime64"|"timedelta64", "unit": "ns"}
 
 DTYPE is what `numpy.lib.format` writes into a file's header: a string, or for a record a list of its fields. A record
@@ -52,7 +52,7 @@ from nbcache.passing import errors
 from nbcache.records import Record
 from nbcache.store.content import parsed
 
-VERSION: Final = 8
+VERSION: Final = 9
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
 
 SCALARS: Final = (
@@ -192,8 +192,8 @@ class Function(Record):
     module: str | None
     doc: str | None
     parameters: tuple[str, ...]
-    defaults: tuple[Constant, ...]
-    """Of the last parameters."""
+    defaults: tuple[Constant | None, ...]
+    """Of the last parameters; None for what can't be made without Numba."""
     star: bool
     """Whether the last parameter takes all further positional arguments."""
     signatures: tuple[Signature, ...]
@@ -372,14 +372,13 @@ _MADE_OF: Final[Mapping[str, Mapping[str, grammar.Reader]]] = {
     "tuple": {"items": _ITEMS},
     "namedtuple": {"items": _ITEMS, "fields": several(text), "class": text},
     "optional": {"of": _type},
-    "omitted": {"default": _constant},
     "record": {"dtype": _dtype},
     "datetime64": {"unit": text},
     "timedelta64": {"unit": text},
 }
 _TYPES: Final[Mapping[str, grammar.Reader]] = {
     kind: fields({"k": text, **_MADE_OF.get(kind, {})})
-    for kind in (*SCALARS, "none", "unicode_type", "bytes", *_MADE_OF)
+    for kind in (*SCALARS, "none", "unicode_type", "bytes", "omitted", *_MADE_OF)
 }
 
 
@@ -436,7 +435,8 @@ _CODE: Final = record(
     Code, key=_DIGEST, entry=hexadecimal(32), environments=several(record(Environment, constants=several(_constant)))
 )
 _FUNCTION: Final = record(
-    Function, what=choice(*WHAT), defaults=several(_constant), ufunc=maybe(record(Ufunc, identity=grammar.whole)),
+    Function, what=choice(*WHAT), defaults=several(maybe(_constant)),
+    ufunc=maybe(record(Ufunc, identity=grammar.whole)),
     signatures=several(record(Signature, args=several(_type), types=several(_constant))),
 )  # fmt: skip
 _manifest: Final = record(

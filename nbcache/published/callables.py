@@ -115,8 +115,10 @@ def _documented(function: Function) -> str:
     return f"{function.name}({', '.join(listed)})\n--\n\n{function.doc or ''}"
 
 
-def _shown(default: Constant) -> str:
+def _shown(default: Constant | None) -> str:
     """A default value as `inspect.signature` reads it: a plain one, or a tuple of such."""
+    if default is None:
+        return "..."
     if "json" in default:
         return repr(default["json"])
     from nbcache.published.environments import constant

@@ -8,8 +8,10 @@ nothing is called before every argument's type is known to be right.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.passing import suppressed
 from nbcache.published import argtypes
 from nbcache.published.environments import constant
 from nbcache.published.members import function_of
@@ -48,7 +50,6 @@ class Dispatcher:
         self.__doc__ = function.doc
         self._parameters = function.parameters
         self._star = function.star
-        self._defaults = tuple(map(constant, function.defaults))
         self._overloads = [
             Overload(tuple(map(argtypes.of_data, signature.args)), call)
             for signature, call in zip(function.signatures, calls, strict=True)
@@ -63,13 +64,25 @@ class Dispatcher:
         overload = self._known.get(types)
         if overload is None:
             overload = self._select(types, args)
-        if _DEFAULT in types:
+        if _DEFAULT in types and _DEFAULT not in overload.types:
             args = self._filled(args)
+        # Code that was compiled for a default has it built in, and looks at no argument in its place.
         return overload.call(*args)
 
     def __reduce__(self) -> Any:
         """Return what finds it where the whole publication was carried to."""
         return function_of, self.member.portable()
+
+    @functools.cached_property
+    def _defaults(self) -> dict[str, Any]:
+        """The values of arguments that are left out, by parameter; those that can't be made here stay left out."""
+        function, found = self.member.function, {}
+        names = self._parameters[:-1] if self._star else self._parameters
+        for name, default in zip(names[len(names) - len(function.defaults) :], function.defaults, strict=True):
+            found[name] = _OMITTED
+            with suppressed(Exception):  # somebody else's class, or its module
+                found[name] = _OMITTED if default is None else constant(default)
+        return found
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments in the order of the parameters."""
@@ -86,8 +99,8 @@ class Dispatcher:
                 msg = f"{self.name} got its argument {name} twice"
                 raise TypeError(msg)
             found[name] = value
-        optional = names[len(names) - len(self._defaults) :] if self._defaults else ()
-        missing = [name for name in names if name not in found and name not in optional]
+        required = names[: len(names) - len(self.member.function.defaults)]
+        missing = [name for name in required if name not in found]
         if missing:
             msg = f"{self.name} needs its argument {missing[0]}: it takes ({', '.join(self._parameters)})"
             raise TypeError(msg)
@@ -95,10 +108,9 @@ class Dispatcher:
         return (*(found.get(name, _OMITTED) for name in names), *rest)
 
     def _filled(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        names = self._parameters[:-1] if self._star else self._parameters
-        values = dict(zip(names[len(names) - len(self._defaults) :], self._defaults, strict=True))
         return tuple(
-            values[name] if each is _OMITTED else each for name, each in zip(self._parameters, args, strict=True)
+            self._defaults[name] if each is _OMITTED else each
+            for name, each in zip(self._parameters, args, strict=True)
         )
 
     def _select(self, types: tuple[argtypes.Type | None, ...], args: tuple[Any, ...]) -> Overload:

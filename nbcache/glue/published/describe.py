@@ -16,7 +16,7 @@ from nbcache.published.extensions import file_of
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from nbcache.glue.published.code import Entries
 
@@ -36,7 +36,7 @@ class Described(NamedTuple):
 def describe(
     name: str,
     functions: Mapping[str, Any],
-    signatures: Iterable[Any] | None,
+    signatures: Sequence[Any] | None,
     store: Entries,
     *,
     keep_refused: bool = False,
@@ -48,12 +48,11 @@ def describe(
     described as that.  With *cpus*, there is an image for each of these processors.  Raises NotPublishableError,
     PublicationError.
     """
-    wanted = faces.argument_types(signatures)
     codes = Codes(store)
     described, refused = {}, {}
     for attribute, public in functions.items():
         try:
-            described[attribute] = faces.function(public, wanted, codes)
+            described[attribute] = faces.function(public, signatures, codes)
         except Refused as exc:
             found = faces.unusable(public, str(exc)) if keep_refused else None
             if found is None:
@@ -62,7 +61,7 @@ def describe(
     if refused:
         # Once more without them: what was noted of a function until it was refused is nothing that nodes need.
         codes = Codes(store)
-        described = {attribute: faces.function(functions[attribute], wanted, codes) for attribute in described}
+        described = {attribute: faces.function(functions[attribute], signatures, codes) for attribute in described}
     in_order = {attribute: described.get(attribute) or refused[attribute] for attribute in functions}
     return _publication(name, in_order, codes, cpus)
 

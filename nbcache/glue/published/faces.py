@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba.core import sigutils
+from numba.core import types
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
 from numba.np.ufunc.dufunc import DUFunc
@@ -18,6 +18,7 @@ from nbcache.glue.identity.ownership import resolve
 from nbcache.glue.published.constants import constant
 from nbcache.glue.published.types import c_types, check_result, loop_dtypes, type_data
 from nbcache.glue.published.verdicts import Refused
+from nbcache.glue.requests.requested import argument_types
 from nbcache.passing import suppressed
 from nbcache.protocol import manifests
 
@@ -36,19 +37,17 @@ _IDENTITIES = {0: 0, 1: 1, None: -1}
 _REORDERABLE = -2
 
 
-def function(public: Any, wanted: Wanted, codes: Codes) -> manifests.Function:
-    """Describe a compiled function, and add its code.  Raises Refused."""
+def function(public: Any, signatures: Iterable[Any] | None, codes: Codes) -> manifests.Function:
+    """Describe a compiled function, and add its code; its *signatures* as users write them, or all that there are.
+    Raises Refused.
+    """
+    wanted = None if signatures is None else [argument_types(public, each) for each in signatures]
     for kind, describe in _DESCRIBERS:
         if isinstance(public, kind):
             return describe(public, wanted, codes)
     if isinstance(public, np.ufunc):
         raise Refused("it is a ufunc with target='parallel', or somebody else's: publish one of the default target")
     raise Refused(f"it is a {type(public).__name__}: publish what @njit, @vectorize, @guvectorize or @cfunc return")
-
-
-def argument_types(signatures: Iterable[Any] | None) -> Wanted:
-    """The argument types of signatures as users write them."""
-    return None if signatures is None else [tuple(sigutils.normalize_signature(each)[0]) for each in signatures]
 
 
 def name_of(public: Any) -> str:
@@ -94,14 +93,25 @@ def _key_of(library: Any) -> str:
 
 def _njit(dispatcher: Any, wanted: Wanted, codes: Codes) -> manifests.Function:
     chosen = list(dispatcher.overloads) if wanted is None else wanted
+    if wanted is None:
+        # Calls in compiled code have constants as types, and none from Python does.
+        chosen = [args for args in chosen if tuple(map(types.unliteral, args)) == args] or chosen
     if not chosen:
         raise Refused(_NOT_YET)
     signatures = tuple(_signature(dispatcher.overloads[args], codes) for args in chosen)
     parameters = list(inspect.signature(dispatcher.py_func).parameters.values())
     star = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL
-    defaults = tuple(constant(each, "a default value") for each in dispatcher.py_func.__defaults__ or ())
+    defaults = tuple(map(_default, dispatcher.py_func.__defaults__ or ()))
     names = tuple(each.name for each in parameters)
     return _described("njit", _said(dispatcher.py_func), signatures, parameters=names, defaults=defaults, star=star)
+
+
+def _default(value: Any) -> manifests.Constant | None:
+    """A default value; None for one that no node can make, as it may be compiled into the code all the same."""
+    try:
+        return constant(value, "a default value")
+    except Refused:
+        return None
 
 
 def _signature(cres: Any, codes: Codes) -> manifests.Signature:
@@ -155,9 +165,9 @@ def _loop(cres: Any, kind: str, operands: Iterable[Any], codes: Codes) -> manife
 
 def _cfunc(public: Any, _wanted: Wanted, codes: Codes) -> manifests.Function:
     signature = public._sig
-    types = c_types([*signature.args, signature.return_type])
+    taken = c_types([*signature.args, signature.return_type])
     number = codes.add(public._library, _key_of(public._library))
-    found = manifests.Signature(number, public._wrapper_name, (), str(signature.return_type), types)
+    found = manifests.Signature(number, public._wrapper_name, (), str(signature.return_type), taken)
     names = tuple(inspect.signature(public._pyfunc).parameters)
     return _described("cfunc", _said(public._pyfunc), (found,), parameters=names)
 

@@ -11,7 +11,7 @@ from numba import typeof
 from numba.core import types
 from numba.np.numpy_support import as_dtype
 
-from nbcache.glue.published.constants import constant, dtype_data
+from nbcache.glue.published.constants import dtype_data
 from nbcache.glue.published.verdicts import Refused
 from nbcache.protocol.manifests import SCALARS, Constant, TypeData
 
@@ -56,7 +56,7 @@ def type_data(typ: Any) -> TypeData:
     if isinstance(typ, types.Optional):
         return {"k": "optional", "of": type_data(typ.type)}
     if isinstance(typ, types.Omitted):
-        return {"k": "omitted", "default": constant(typ.value, "the default value")}
+        return {"k": "omitted"}  # the value is compiled into the code
     if isinstance(typ, types.Record):
         return {"k": "record", "dtype": dtype_data(as_dtype(typ))}
     if isinstance(typ, types.NPDatetime | types.NPTimedelta):

@@ -275,5 +275,15 @@ class _Again:
 
 def prepare(public: Any, sig: Any) -> None:
     """Compile, or load, what a call with arguments of the signature *sig* would.  Raises what Numba raises."""
-    args, _return_type = sigutils.normalize_signature(sig)
-    compile_for(public, tuple(args), None)
+    compile_for(public, argument_types(public, sig), None)
+
+
+def argument_types(public: Any, sig: Any) -> tuple[Any, ...]:
+    """The types of all arguments in a call with those of the signature *sig*: defaults stand for what it leaves out.
+
+    Raises what Numba raises.
+    """
+    args = tuple(sigutils.normalize_signature(sig)[0])
+    if isinstance(public, Dispatcher) and len(args) < len(public._compiler.pysig.parameters):
+        args = public.fold_argument_types(args, {})[1]
+    return args
