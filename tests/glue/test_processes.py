@@ -307,6 +307,35 @@ print(f(0.5), len(Events.seen))
     assert run(body.replace("FORBID", ""), NAME="ndtri", **proc.SCIPY)[0] == "nan 2\n"
 
 
+def test_an_object_that_tells_where_a_function_of_a_library_is_counts_by_its_place(run):
+    body = """
+        import ctypes, os
+        from numba.types import WrapperAddressProtocol, float64
+        class Wrapped(WrapperAddressProtocol):
+            def __init__(self, name):
+                self.address = ctypes.cast(ctypes.CDLL("libm.so.6")[name], ctypes.c_void_p).value
+            def __wrapper_address__(self):
+                return self.address
+            def signature(self):
+                return float64(float64)
+        function = Wrapped(os.environ.get("NAME", "cos"))
+        {forbid}
+        @njit
+        def f(x):
+            return function(x)
+        first = f(0.0)
+        # What stands for another function by then is another function.
+        function.address = Wrapped("exp" if first else "cos").address
+        @njit
+        def g(x):
+            return function(x)
+        print(first, g(1.0) > 2, Events.seen)
+        """
+    assert run(body.format(forbid=""))[0] == "1.0 True ['f', 'g']\n"
+    assert run(body.format(forbid="forbid()"))[0] == "1.0 True []\n"
+    assert run(body.format(forbid=""), NAME="sin")[0].startswith("0.0 False ['f'")
+
+
 @pytest.mark.long
 def test_a_class_of_an_extension_module_counts_by_the_modules_file(run):
     body = """

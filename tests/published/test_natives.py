@@ -63,6 +63,7 @@ FUNCTIONS = {
     "a symbol": "types.ExternalFunction('blend', float64(float64))",
     "libm": "declared(ctypes.CDLL('libm.so.6').cos)",
     "Cython": "AS_DOUBLE(get_cython_function_address('scipy.special.cython_special', 'j0'))",
+    "a library's, wrapped": "wrapped(ctypes.cast(library.blend, ctypes.c_void_p).value)",
     "Cython's, wrapped": "wrapped(get_cython_function_address('scipy.special.cython_special', 'j0'))",
 }
 BEFORE = {

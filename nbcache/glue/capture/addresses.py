@@ -196,6 +196,8 @@ def _addresses_of(obj: Any, *, making: bool = False) -> list[tuple[str, int]]:
         box = _box_of(obj, making=making)
         if box is not None:
             found.append(("box", id(box)))
+    elif isinstance(obj, types.WrapperAddressProtocol):
+        found.append(("function", obj.__wrapper_address__()))
     elif type(obj).__module__ == "numba.core.ccallback":
         found.append(("wrapper", obj._wrapper_address))
     else:

@@ -238,6 +238,7 @@ _COMPILABLE: frozenset[type] = frozenset(
         enum.Enum,
         np.ndarray,
         ctypes._CFuncPtr,  # type: ignore[attr-defined]
+        types.WrapperAddressProtocol,
         BuiltinFunctionType,
     }
 )

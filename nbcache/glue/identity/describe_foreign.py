@@ -108,13 +108,15 @@ def _describe_ctypes_function(node: Node, function: Any) -> None:
 
 
 def describe_wrapper_address(node: Node, obj: Any) -> None:
-    """An object that tells Numba where a function is; how it knows isn't its identity if a module exports that."""
-    if exported_as(_called_by_protocol(obj)) is None:
+    """An object that tells Numba where a function is; how it knows isn't its identity if a library has that."""
+    where = called_by_protocol(obj)
+    if exported_as(where) is None and place_of(where) is None:
         describe_instance(node, obj)
         return
-    _add_address(node, obj, _called_by_protocol)
+    _add_address(node, obj, called_by_protocol)
+    node.compiled = False  # Numba calls its methods
     node.value("signature", obj.signature())
-    node.value("state", vars(obj))
+    node.value("state", {name: value for name, value in vars(obj).items() if type(value) is not int or value != where})
     for base in type(obj).__mro__:
         if not is_toolchain_module(base.__module__):
             for member, value in node.watch_members(base, ignored=IGNORED_MEMBERS | {"__wrapper_address__"}):
@@ -122,7 +124,8 @@ def describe_wrapper_address(node: Node, obj: Any) -> None:
                     node.value(f"member {base.__qualname__}: {member}", value)
 
 
-def _called_by_protocol(obj: Any) -> int:
+def called_by_protocol(obj: Any) -> int:
+    """Where the function is that an object stands for."""
     address: int | None = obj.__wrapper_address__()
     return address or 0
 
