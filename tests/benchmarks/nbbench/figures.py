@@ -113,7 +113,7 @@ def _groups(figures: Figures) -> list[tuple[str, dict[str, float]]]:
 
 # -- the chart: a group of bars for each row, each group with a scale of its own ---------------------------------------
 
-WIDTH, LEFT, RIGHT = 880, 130, 110
+WIDTH, LEFT, RIGHT = 640, 180, 75
 BAR, GAP, HEAD = 20, 6, 34
 
 
@@ -127,10 +127,10 @@ def chart(figures: Figures) -> str:
 def cold_chart(cold: Figures) -> str:
     """Return the chart of cold starts, by processors, likewise."""
     names = {"plain": PLAIN, OWN: OWN}
-    bars = [(names.get(side, side), names.get(side, NBCACHE), 1000 * s) for side, s in cold["seconds"].items()]
-    title = (
-        f"{cold['functions']} functions, none in the store any more: Numba, its own cache, and nbcache by processors"
-    )
+    bars = [
+        (names.get(side, f"nbcache, {side}"), names.get(side, NBCACHE), 1000 * s) for side, s in cold["seconds"].items()
+    ]
+    title = f"{cold['functions']} functions, none of them in the store any more"
     return _drawn("How long a cold start takes, by processors", [(title, bars)])
 
 
