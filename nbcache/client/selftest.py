@@ -36,7 +36,7 @@ _ARGUMENT: Final = 41
 _MOST_TEXT: Final = 300
 _RECENT: Final = 60.0
 _FILES: Final = ("nbcache.protocol.", "nbcache.store.")
-_BUSY: Final = "this machine is busy: try again, or give it longer with --timeout"
+_LONGER: Final = "try again, or give it longer with --timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _judge(store: Store, attempt: _Attempt, waited: float) -> Problem | None:
     if stats.get("hit_count") and not stats.get("builds_count"):
         return None
     if not attempt.has_numba:
-        return Problem(f"Numba isn't imported within {waited:.1f} s", _BUSY)
+        return Problem(f"Numba isn't imported within {waited:.1f} s", f"{_load()}: {_LONGER}")
     asked = _asked(store)
     if asked:
         return _unanswered(store, waited)
@@ -154,7 +154,7 @@ def _judge(store: Store, attempt: _Attempt, waited: float) -> Problem | None:
         advice = "its filesystem is slow or hangs: see the mount, and the file server"
         return Problem(f"no request could be written within {waited:.1f} s", advice)
     if attempt.result is None:
-        return Problem(f"nothing was asked for within {waited:.1f} s", _BUSY)
+        return Problem(f"nothing was asked for within {waited:.1f} s", f"{_load()}: {_LONGER}")
     built = {build["key"] for build in stats.get("builds", ())}
     refused = next((failure.reason for failure in spool.failures(store.path) if failure.key in built), None)
     if refused is not None:
@@ -200,9 +200,15 @@ def _unanswered(store: Store, waited: float) -> Problem:
     advice = "`nbcache status`; restart the daemon if that doesn't change"
     if busy >= workers:
         advice = "more workers, or another daemon; `nbcache status` shows what takes so long"
+    elif busy and not queue:
+        advice = f"it is being built, and {_load()}: {_LONGER}; if that doesn't change, restart the daemon"
     return Problem(
         f"no answer within {waited:.1f} s: {busy} of {workers} workers are busy, {queue} requests wait", advice
     )
+
+
+def _load() -> str:
+    return f"this machine has a load of {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} processors"
 
 
 def _asked(store: Store) -> list[str]:

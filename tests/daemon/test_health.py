@@ -6,12 +6,17 @@ import os
 import re
 import shutil
 import subprocess
+import time
+import types
 from dataclasses import replace
 
 import pytest
 from nbtest import disks, proc, usage
 from nbtest.daemons import WAITING, Daemon, daemon, failures, hung, spool, wait_for
 from nbtest.processes import descendants, stopped
+
+from nbcache.client import selftest
+from nbcache.protocol import heartbeats
 
 LONG = ["--timeout", "600"]
 """For what has to succeed, however busy the machine is."""
@@ -164,8 +169,25 @@ def test_interpreters_of_a_daemon_that_are_stopped(place):
                 unhealthy(done, "no answer within")
                 # One for each attempt that got as far as asking.
                 assert re.search(r": [1-9]\d* of \d+ workers are busy", done.stdout), done.stdout
+                assert "load of" in done.stdout or "more workers" in done.stdout
             assert spool(store) == []
         wait_for(lambda: health(store, *LONG).status == 0)
+
+
+@pytest.mark.parametrize(
+    ("busy", "queue", "advice"),
+    [
+        (1, 0, "it is being built, and this machine has a load of"),
+        (2, 3, "more workers"),
+        (0, 1, "restart the daemon if that doesn't change"),
+    ],
+)
+def test_who_gets_no_answer_is_told_what_to_do(busy, queue, advice, monkeypatch):
+    beat = heartbeats.Heartbeat("d", "host", 1, time.time(), time.time(), 2, busy, queue, 1.0, draining=False)
+    monkeypatch.setattr(heartbeats, "read", lambda *_: [beat])
+    problem = selftest._unanswered(types.SimpleNamespace(path="", trust=None), 3.5)
+    assert f"{busy} of 2 workers are busy, {queue} requests wait" in problem.what
+    assert advice in problem.advice
 
 
 def test_a_daemon_that_dies_meanwhile(place):
