@@ -12,7 +12,8 @@ What can be read in two ways is no address: with a ``/``, ``?`` or ``&`` in a pa
 ``%3F`` or ``%26``, one half of the password would pass for a host, a path or the name of an option. So there is an
 ``@`` in front of the host alone (paths of files excepted), and nothing but ``read-only`` lacks a value.
 
-What an address says besides its place may be a secret: :func:`masked` says what is shown of it.
+What an address says besides its place may be a secret: :func:`masked` says what is shown of it. The endpoint of a store
+belongs to its place.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _PLACE: Final = re.compile(
     re.ASCII,
 )
 _OPTION: Final = re.compile(rf"{READ_ONLY}|[a-z][a-z0-9_]*=[^\s#@]+", re.ASCII)
+_SHOWN: Final = re.compile(rf"{READ_ONLY}|endpoint=https?://[a-z0-9.\-]+(:[0-9]+)?/?", re.ASCII | re.IGNORECASE)
 
 
 def read(address: str) -> Secret[str]:
@@ -45,4 +47,8 @@ def read(address: str) -> Secret[str]:
 def masked(address: str) -> str:
     """Return an address that was read without what may be secret in it: user and password, and options."""
     place, mark, options = address.partition("?")
-    return re.sub("//[^/]+@", f"//{MASK}@", place) + mark + (options if options in {"", READ_ONLY} else MASK)
+    said = options.split("&")
+    shown = [each for each in said if not each or _SHOWN.fullmatch(each)]
+    if len(shown) < len(said):
+        shown.append(MASK)
+    return re.sub("//[^/]+@", f"//{MASK}@", place) + mark + "&".join(shown)

@@ -34,7 +34,7 @@ WELL = [
         "trusted_keys": "unsigned",
     },
     {
-        "remote": f"s3://bucket/x?region=x&endpoint=http://{MARK}:80&secret_access_key={MARK}",
+        "remote": f"s3://bucket/x?region=x&endpoint=http://127.0.0.1:1/{MARK}&secret_access_key={MARK}",
         "trusted_keys": "unsigned",
     },
     {

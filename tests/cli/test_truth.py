@@ -64,6 +64,25 @@ def test_doctor_says_that_nothing_would_ever_hit(filled, nbcache, monkeypatch):
     assert "no entry is for x86-64: they are for x86-64-v9" in done.out
 
 
+def test_doctor_says_that_a_remote_cache_without_keys_is_not_used(filled, nbcache, monkeypatch):
+    monkeypatch.setenv("NBCACHE_REMOTE", "redis://127.0.0.1:1")
+    assert "NBCACHE_TRUSTED_KEYS is not set: it is not used" in nbcache("doctor", "--dir", filled.path).out
+    monkeypatch.setenv("NBCACHE_TRUSTED_KEYS", "unsigned")
+    assert "NBCACHE_TRUSTED_KEYS is not set" not in nbcache("doctor", "--dir", filled.path).out
+
+
+def test_prewarming_a_module_says_how_many_functions_it_has(filled, nbcache, tmp_path, monkeypatch):
+    (tmp_path / "plain.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    filled.add("plain:f")
+    filled.add("plain:g")
+    filled.add("plain:g", [("signature", "(float64,)")])
+    filled.add("other:h")
+    done = nbcache("prewarm", "--dir", filled.path, "--module", "plain")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.endswith("plain: the store has 2 of its functions\n")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who may look at everybody's")
 @pytest.mark.parametrize("command", [("status",), ("stats",), ("ls",), ("why", "f")], ids=" ".join)
 def test_root_may_look_at_anybody_s_store_and_change_nothing_of_it(filled, nbcache, command):
