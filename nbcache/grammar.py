@@ -58,6 +58,17 @@ def natural(value: Any) -> int:
     return value
 
 
+def up_to(most: int) -> Reader:
+    """Return a reader of a whole number from 0 to *most*."""
+
+    def read(value: Any) -> int:
+        if natural(value) > most:
+            raise Malformed(f"at most {most}", value)
+        return int(value)
+
+    return read
+
+
 def number(value: Any) -> float:
     """Read a number that is finite."""
     try:
@@ -154,6 +165,17 @@ def fields(readers: Mapping[str, Reader], *, others: bool = False) -> Reader:
             if name not in value:
                 raise Malformed("there", None).inside(name)
         return {name: member(value, name, reader) for name, reader in readers.items()}
+
+    return read
+
+
+def document(kind: str, version: int, reader: Reader) -> Reader:
+    """Return a reader of a mapping that says that it is such a thing, of this version; *reader* reads the rest."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict) or (value.get("nbcache"), value.get("version")) != (kind, version):
+            raise Malformed(f"a {kind} of version {version}", value)
+        return reader(value)
 
     return read
 

@@ -83,9 +83,7 @@ def serve(args: argparse.Namespace) -> int:
     insist_on_python(settings)
     _log(settings)
     # A helper has the environment of the program that started it, whose unit it isn't.
-    given = (
-        {} if args.helper else config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"))
-    )
+    given = {} if args.helper else config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET"))
     # systemd names all of a unit's directories, with colons. All that a helper builds is its user's.
     state = args.state or given.get("STATE_DIRECTORY", "").partition(":")[0] or ("" if args.helper else STATE)
     name = args.name or (helping.name() if args.helper else "")

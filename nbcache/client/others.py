@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache import processes
 from nbcache.client import patience
 from nbcache.client.patience import Patience
 from nbcache.process import os, time
-from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
     from nbcache.counting import Counters
     from nbcache.glue.keys.units import Unit
+    from nbcache.protocol.heartbeats import Heartbeat
     from nbcache.protocol.profiles import Profile
     from nbcache.store.directory import Store
     from nbcache.store.locks import Lease
@@ -184,17 +185,14 @@ class Others:
             return None, None
         _log.info("%s: waiting for another process that is building it", unit.name)
         pause, longest = _POLL_SECONDS
-        watch = patience.Watch(lambda: self._spent(unit.key))
-        crowd = patience.Crowd(lambda: self._kept_waiting(unit.key))
+        watch = patience.Watch(lambda: self._spent(unit.key), lambda: self._kept_waiting(unit.key))
         pace = patience.Pace(self._expected.get((unit.name, unit.signature_text)))
         while wait.left > 0 and not pace.lags(watch.last, gives_way=self._daemons.gives_way(unit.key)):
             self._tell_waiting(unit)
             wait.sleep(pause)
             # Of many who wait, each look costs whoever builds.
             pause = min(pause * 1.5, max(longest, min(_SELDOM * wait.lasted, _SELDOM_SECONDS)))
-            if watch.advanced():
-                wait.progress()
-            wait.excuse(crowd.grew())
+            watch.look(wait)
             stamp = self._store.stamp(unit.key)
             if stamp != seen:
                 seen = stamp
@@ -220,7 +218,7 @@ class Others:
         """For how long whoever holds a key's lease could have run, and had no processor [s]."""
         holder = self._store.lease_holder(key)
         # Where a daemon holds it for a job, it is the job that is kept waiting.
-        return None if holder is None or self._daemons.spent(key) is not None else heartbeats.kept_waiting(holder)
+        return None if holder is None or self._daemons.spent(key) is not None else processes.kept_waiting(holder)
 
     def _spent(self, key: str) -> float | None:
         """How much processor time whoever holds a key's lease has had [s]."""
@@ -228,7 +226,7 @@ class Others:
         # A daemon holds it for a job, and its own time says nothing.
         spent = self._daemons.spent(key)
         if spent is None and holder is not None:
-            return heartbeats.processor_time(holder)
+            return processes.processor_time(holder)
         return spent
 
 
@@ -254,7 +252,7 @@ class Daemons:
         self._store = store
         self._patience = patience
         self._looked = -LOOK_SECONDS
-        self._alive: list[heartbeats.Heartbeat] = []
+        self._alive: list[Heartbeat] = []
         self._given_up: dict[tuple[str, int, float], int] = {}
 
     @property
@@ -317,11 +315,13 @@ class Daemons:
         now = time.monotonic()
         if now - self._looked >= seconds:
             self._looked = now
+            from nbcache.protocol import heartbeats  # who finds everything doesn't need it
+
             found = heartbeats.read(self._store.path, self._store.trust)
             uid = os.geteuid()
             self._alive = [each for each in found if each.alive and not each.draining and each.hears(uid)]
 
-    def _is_stuck(self, daemon: heartbeats.Heartbeat) -> bool:
+    def _is_stuck(self, daemon: Heartbeat) -> bool:
         """Whether it was waited for in vain, and has finished nothing since."""
         return self._given_up.get(daemon.process) == daemon.finished
 
@@ -346,8 +346,7 @@ class Daemons:
                 return False
             wait.sleep(pause)
             pause = min(pause * 1.2, longest)
-            if watch.advanced():
-                wait.progress()
+            if watch.look(wait):
                 quiet = time.monotonic()
         # Where a daemon of another uid has answered, it couldn't.
         spool.withdraw(path)

@@ -28,8 +28,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from nbcache import processes
 from nbcache.process import os, time
-from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,11 +63,6 @@ class Patience:
         self._most = 0.0 if settings.on_miss == "compile" else settings.wait_seconds
         self._budget = settings.waiting_in_all
         self._counters = counters
-        self._lock = threading.Lock()
-        self._pid = 0
-        self._spent = 0.0
-        self._waited = 0.0
-        self._born = 0.0
         self._restart()
 
     def _restart(self) -> None:
@@ -170,7 +165,7 @@ class Wait:
 def _birth() -> float:
     """When this process began, by the monotonic clock [s]; about now if that can't be known."""
     with suppress(OSError, AttributeError, ValueError):
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - heartbeats.birth(os.getpid()) / os.sysconf("SC_CLK_TCK")
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - processes.birth(os.getpid()) / os.sysconf("SC_CLK_TCK")
         return time.monotonic() - max(0.0, age)
     return time.monotonic()
 
@@ -182,56 +177,48 @@ LEAST: Final = 0.02
 
 
 class Watch:
-    """Looks at one piece of work now and then; ``spent`` tells its processor time so far [s], None if it can't."""
+    """Looks at one piece of work now and then.
 
-    def __init__(self, spent: Callable[[], float | None]) -> None:
-        """Begin to watch: what was spent before is no progress."""
+    ``spent`` tells its processor time so far [s], ``kept`` for how long whoever does it could have run and had no
+    processor [s]; None if that isn't known.
+    """
+
+    def __init__(self, spent: Callable[[], float | None], kept: Callable[[], float | None] = lambda: None) -> None:
+        """Begin to watch: what was before is no progress, and no matter."""
         self._spent = spent
+        self._kept = kept
         self._looked = self._since = time.monotonic()
-        self._last: float | None = None
-
-    @property
-    def last(self) -> float | None:
+        self._was_kept = kept()
+        self.last: float | None = None
         """What was spent when it last grew by something that counts [s]."""
-        return self._last
 
-    def advanced(self) -> bool:
-        """Whether work was seen to be done since the last time that it was."""
+    def look(self, wait: Wait) -> bool:
+        """Tell *wait* what was seen since the last time; return whether work was done."""
         now = time.monotonic()
         if now - self._looked < LOOK_SECONDS:
             return False
         self._looked = now
+        before, self._was_kept = self._was_kept, self._kept()
+        if before is not None and self._was_kept is not None:
+            # Less, where somebody else has taken over.
+            wait.excuse(self._was_kept - before)
+        advanced = self._advanced(now)
+        if advanced:
+            wait.progress()
+        return advanced
+
+    def _advanced(self, now: float) -> bool:
         spent = self._spent()
         if spent is None:
             return False
-        if self._last is None or spent < self._last:
+        if self.last is None or spent < self.last:
             # Begun since then, seen for the first time, or gone on with by another process.
-            self._last, self._since = spent, now
+            self.last, self._since = spent, now
             return spent > 0
-        if spent - self._last <= LEAST * (now - self._since):
+        if spent - self.last <= LEAST * (now - self._since):
             return False
-        self._last, self._since = spent, now
+        self.last, self._since = spent, now
         return True
-
-
-class Crowd:
-    """Tells now and then for how long somebody was kept waiting; ``kept`` tells that of all so far [s]."""
-
-    def __init__(self, kept: Callable[[], float | None]) -> None:
-        """Begin now: what was before is no matter."""
-        self._kept = kept
-        self._looked = 0.0
-        self._last: float | None = None
-
-    def grew(self) -> float:
-        """For how long that was since this was last asked [s]."""
-        now = time.monotonic()
-        if now - self._looked < LOOK_SECONDS:
-            return 0.0
-        self._looked, last = now, self._last
-        self._last = self._kept()
-        # Somebody else may have taken over.
-        return 0.0 if last is None or self._last is None else max(0.0, self._last - last)
 
 
 PACE_SECONDS: Final = 0.5

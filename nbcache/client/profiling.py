@@ -18,7 +18,6 @@ from nbcache.passing import let_pass
 from nbcache.process import os, time
 from nbcache.protocol import profiles, requests, sources
 from nbcache.protocol.profiles import Head, Unit
-from nbcache.protocol.requests import BadRequestError
 from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
@@ -162,14 +161,8 @@ class Profiler:
             if time.monotonic() > deadline:
                 return
             entry = next(iter(self._store.find(key)), None)
-            line = None if entry is None else entry.section(requests.SECTION)
-            if entry is None or line is None:
-                continue
-            try:
-                request = requests.read(line)
-            except BadRequestError:
-                continue
-            if request.kind in requests.KINDS:
+            request = None if entry is None else requests.of_entry(entry)
+            if entry is not None and request is not None and request.kind in requests.KINDS:
                 yield _unit(request, entry.header.compile_seconds)
 
 

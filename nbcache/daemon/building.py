@@ -26,7 +26,7 @@ from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Future
 
     from nbcache.daemon.commons import Commons
     from nbcache.daemon.confinement import Confinement
@@ -76,7 +76,7 @@ class Building:
         """End all workers, and let others build what isn't built."""
         self._pools.kill()
         if self._farm is not None:
-            self._farm.shutdown(wait=False)
+            self._farm.shutdown()
         self._remote.close()
         for job in self._commons.jobs.values():
             job.let_go()
@@ -142,17 +142,15 @@ class Building:
         job.started = self._served[job.uid] = time.monotonic()
         try:
             line = job.request.line().decode("ascii")
-            job.pool = self._executor(job)
-            submit: Callable[..., Future[Any]] = job.pool.submit
+            submit = self._submit_for(job)
             aside = quarantine.condemned(store.path, store.trust, job.request.uid)
             job.ticket = ticket = Ticket(key, asked=job.request.uid, what=job.request.function, aside=tuple(aside))
-            uids = sorted(store.trust.uids)
             if job.request.is_profile:
                 told = self._begin_lane(job, ticket)
                 seconds = self._commons.options.limits.seconds * lanes.SHARE
-                job.future = submit(jobs.build_profile, line, told, store.path, uids, seconds, ticket=ticket)
+                job.future = submit(jobs.build_profile, line, told, seconds, ticket=ticket)
             else:
-                job.future = submit(jobs.build, line, store.path, uids, True, job.suspect, ticket=ticket)
+                job.future = submit(jobs.build, line, True, job.suspect, ticket=ticket)
         except (NbcacheError, OSError, RuntimeError) as error:
             self._finish(job, str(error), blame.of(error, blame.ENVIRONMENT))
             return False
@@ -186,11 +184,13 @@ class Building:
             self._presence.confined = f"on the farm {farm.address}"
         return farm.slots or (0 if waits else self._here)
 
-    def _executor(self, job: Job) -> Executor:
-        """Where a job is to run. Raises what making a pool raises."""
+    def _submit_for(self, job: Job) -> Callable[..., Future[Any]]:
+        """Have a job run somewhere. Raises what making a pool raises."""
         if self._farm is not None and self._goes_to_farm(job):
-            return self._farm.executor(*_environment(job))
-        return self._pools.get(*_environment(job), uid=job.request.uid)
+            job.pool = self._farm
+            return partial(self._farm.carry, _environment(job))
+        job.pool = pool = self._pools.get(*_environment(job), uid=job.request.uid)
+        return pool.submit
 
     def _goes_to_farm(self, job: Job) -> bool:
         return self._farm is not None and self._farm.slots > 0 and not job.stays
@@ -241,7 +241,7 @@ class Building:
             return
         request = job.request
         to_blame = blame.FUNCTION
-        farmed = self._farm is not None and not isinstance(job.pool, ForkingPool)
+        farmed = self._farm is not None and job.pool is self._farm
         try:
             to_blame, reason = blame.read(future.result())
             came_back = reason == jobs.TRIED
@@ -268,9 +268,6 @@ class Building:
                 to_blame = blame.ENVIRONMENT
         except JobError as error:
             reason = f"{reasons.INTERNAL}: {error}"
-        except BaseException as error:  # noqa: BLE001  another executor may raise what it likes
-            reason = f"{type(error).__name__}: {error}"
-            to_blame = blame.of(error)
         if reason is not None and blame.tells_scarcity(reason):
             to_blame = blame.RESOURCES
         if farmed and to_blame == blame.ENVIRONMENT and not self._commons.options.farm_waits:

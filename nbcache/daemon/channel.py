@@ -20,11 +20,11 @@ import os
 import socket
 import struct
 from array import array
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 MAX_MESSAGE: Final = 1 << 16
 """The longest message [bytes]."""
@@ -34,7 +34,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 _ANCILLARY: Final = socket.CMSG_SPACE(_MAX_FDS * array("i").itemsize) + socket.CMSG_SPACE(_CREDENTIALS.size)
 
 
-class BadMessageError(Exception):
+class BadMessageError(ValueError):
     """What came is no message."""
 
 
@@ -126,18 +126,18 @@ def close_all(fds: list[int]) -> None:
             os.close(fd)
 
 
-def sealed(data: bytes | memoryview) -> int:
-    """Return a new descriptor of a file in memory that holds ``data`` and can't be changed. Raises OSError."""
+@contextmanager
+def sealed(data: bytes | memoryview) -> Iterator[int]:
+    """Open a file in memory that holds ``data`` and can't be changed; a descriptor. Raises OSError."""
     fd = os.memfd_create("nbcache", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(fd, rest) :]
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALED)
-    except BaseException:
+        yield fd
+    finally:
         os.close(fd)
-        raise
-    return fd
 
 
 def unsealed(fds: list[int], most: int) -> bytes:

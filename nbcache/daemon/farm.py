@@ -21,17 +21,15 @@ import secrets
 import subprocess
 import sys
 import time
-from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config
 from nbcache.daemon import channel
-from nbcache.daemon.channel import BadMessageError
 from nbcache.daemon.job_services import Services
-from nbcache.daemon.pool import MODULES, ForkingPool, Limits
-from nbcache.daemon.publisher import Ticket
-from nbcache.daemon.running import NEVER, CrashError, FarmError, InterpreterError, JobError
+from nbcache.daemon.pool import MODULES, ForkingPool, Limits, name_of
+from nbcache.daemon.running import NEVER, CrashError, FarmError, InterpreterError
 from nbcache.daemon.supervisor import Interpreter
+from nbcache.grammar import Malformed, number, text, up_to
 from nbcache.plain import one_line
 from nbcache.secret import revealed
 
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
     from nbcache.daemon.pool import Confining
-    from nbcache.daemon.publisher import Publisher
+    from nbcache.daemon.publisher import Publisher, Ticket
     from nbcache.daemon.running import Running
     from nbcache.store.directory import Store
 
@@ -56,7 +54,8 @@ MAX_REFUSED: Final = 1000
 """How many lines one bridge may have logged about workers that don't fit."""
 MAX_SLOTS: Final = 10_000
 """How many jobs a cluster may run at once."""
-_MAX_HOST: Final = 100
+MAX_HOST: Final = 100
+"""The longest name of a host [characters]."""
 ENVIRONMENT: Final = {
     "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1",
     # Threads that a library starts when it is loaded would be left out when the bridge confines itself.
@@ -70,6 +69,7 @@ class Bridge(Interpreter):
 
     who = "the bridge to the farm"
     lost = FarmError
+    crashes: Mapping[str, type[CrashError]] = {"farm": FarmError, "environment": InterpreterError}
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Bridge(Interpreter):
 
     def _hear_else(self, said: dict[str, Any]) -> None:
         if "slots" in said:
-            self.slots = _slots(said["slots"])
+            self.slots = up_to(MAX_SLOTS)(said["slots"])
             self._changed()
         elif "refused" in said and self._refused < MAX_REFUSED:
             self._refused += 1
@@ -105,7 +105,7 @@ class Bridge(Interpreter):
     def _understand(self, job: Running, said: dict[str, Any], fds: list[int]) -> None:
         if "host" in said:
             channel.close_all(fds)
-            job.call.ticket.host = _host(said["host"])
+            job.call.ticket.host = host_name(said["host"])
         elif "worked" in said:
             channel.close_all(fds)
             self._worked[job.call.number] = _seconds(said["worked"])
@@ -122,33 +122,18 @@ class Bridge(Interpreter):
         if job.call.future.done():
             self._end(job)
 
-    @staticmethod
-    def _settle_said(job: Running, said: dict[str, Any]) -> None:
-        kind = {"farm": FarmError, "environment": InterpreterError}.get(str(said.get("to blame")), CrashError)
-        if "crash" in said:
-            job.settle(kind(str(said["crash"])))
-        elif "error" in said:
-            job.settle(JobError(str(said["error"])))
-        else:
-            job.settle(result=said["result"])
+
+def _seconds(told: Any) -> float:
+    if number(told) < 0:
+        raise Malformed("a time", told)
+    return float(told)
 
 
-def _slots(told: object) -> int:
-    if type(told) is not int or not 0 <= told <= MAX_SLOTS:
-        raise BadMessageError("it is no number of jobs")
-    return told
-
-
-def _seconds(told: object) -> float:
-    if not isinstance(told, float) or not 0 <= told < NEVER:
-        raise BadMessageError("it is no time")
-    return told
-
-
-def _host(told: object) -> str:
-    if not isinstance(told, str) or not 0 < len(told) <= _MAX_HOST or not told.isprintable():
-        raise BadMessageError("it is no name of a host")
-    return told
+def host_name(told: Any) -> str:
+    """Read what may be the name of a host."""
+    if not 0 < len(text(told)) <= MAX_HOST or not told.isprintable():
+        raise Malformed("the name of a host", told)
+    return str(told)
 
 
 class Farm(ForkingPool):
@@ -196,17 +181,19 @@ class Farm(ForkingPool):
         with self._lock:
             self._begin()
 
-    def executor(self, interpreter: str, settings: Mapping[str, str], kernels: bool = False) -> Executor:
-        """Return what runs jobs under Numba's *settings* in this interpreter, or in their own where hosts lack it."""
-        return _Bound(self, {"interpreter": interpreter, "settings": dict(settings), "kernels": kernels})
+    def carry(
+        self, where: tuple[str, Mapping[str, str], bool], fn: Callable[..., Any], /, *args: Any, ticket: Ticket
+    ) -> Future[Any]:
+        """Have a function run on the cluster; see :class:`ForkingPool`.
 
-    def carry(self, call: str, args: tuple[Any, ...], ticket: Ticket, where: Mapping[str, Any]) -> Future[Any]:
-        """Have the function at *call* run on the cluster; see :class:`ForkingPool`. *where*: in which interpreters."""
+        *where*: in which interpreter, or in their own where hosts lack it; under which settings of Numba; for kernels
+        or not.
+        """
         store, ours = self._store(), self._settings()
         order = {
-            "call": call, "args": args, "bytes": self._own_limits.bytes, "seconds": self._own_limits.seconds,
-            **where, "uids": sorted(store.trust.uids), "keys": revealed(ours.trusted_keys), "log": ours.log,
-            "session": self._session, "root": store.path, "key": ticket.key, "asked": ticket.asked, "what": ticket.what,
+            "call": name_of(fn), "args": args, "bytes": self._own_limits.bytes, "seconds": self._own_limits.seconds,
+            "where": where, "uids": sorted(store.trust.uids), "keys": revealed(ours.trusted_keys), "log": ours.log,
+            "session": self._session, "key": ticket.key, "asked": ticket.asked, "what": ticket.what,
         }  # fmt: skip
         return self._queue(order, ticket)
 
@@ -286,25 +273,6 @@ class Farm(ForkingPool):
             _log.info("the farm %s can run %d jobs at once", self.address, slots)
         if before != (slots, problem):
             self._changed()
-
-
-class _Bound(Executor):
-    """A farm for one interpreter and set of Numba's settings, for kernels or not."""
-
-    def __init__(self, farm: Farm, where: Mapping[str, Any]) -> None:
-        self._farm = farm
-        self._where = where
-
-    def submit(  # type: ignore[override]  # no other keyword arguments
-        self, fn: Callable[..., Any], /, *args: Any, ticket: Ticket | None = None
-    ) -> Future[Any]:
-        """See ForkingPool."""
-        call = f"{fn.__module__}:{fn.__qualname__}"
-        return self._farm.carry(call, args, ticket or Ticket(), self._where)
-
-    def worked(self, future: Future[Any]) -> float | None:
-        """See ForkingPool."""
-        return self._farm.worked(future)
 
 
 def scheduler_problem(address: str) -> str | None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from nbcache.daemon.commons import Stock
 from nbcache.plain import one_line
 from nbcache.protocol import heartbeats, requests, spool
-from nbcache.protocol.requests import BadRequestError
 from nbcache.store import evict, folding, layout, listing, pins, quarantine, standing, upkeep
 
 if TYPE_CHECKING:
@@ -223,9 +222,5 @@ def _have_rebuilt(
 
 def _request(found: FoundEntry) -> Request | None:
     """Return what an entry can be asked for with, in the name of whom it was built for."""
-    line, whose = found.section(requests.SECTION), standing.asker(found.header)
-    try:
-        request = None if line is None else requests.read(line)
-    except BadRequestError:
-        return None
+    request, whose = requests.of_entry(found), standing.asker(found.header)
     return request and dataclasses.replace(request, uid=os.geteuid() if whose == standing.OWNER else whose)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 import nbcache
 from nbcache.daemon import blame, worker
 from nbcache.protocol import requests
-from nbcache.store.directory import Store
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -21,10 +20,8 @@ TRIED: Final = "it was called and came back"
 """What is returned in the place of None if that is so."""
 
 
-def build(
-    line: str, root: str, trusted_uids: list[int], insist: bool = True, tried: bool = False
-) -> list[str] | str | None:
-    """Compile what a request (one line) asks for into the store *root*; return None if it is there now.
+def build(line: str, insist: bool = True, tried: bool = False) -> list[str] | str | None:
+    """Compile what a request (one line) asks for into the store; return None if it is there now.
 
     Else what is to blame (:mod:`nbcache.daemon.blame`), and why not.
 
@@ -36,8 +33,7 @@ def build(
 
     done = None
     foreign.forbid_calls()
-    trust = worker.rule(trusted_uids)
-    store = Store(root, trust, writable=False, keyring=worker.keyring())
+    store, trust = worker.store, worker.store.trust
     try:
         request = requests.read(line.encode())
         if request.is_for_gpu:
@@ -63,7 +59,7 @@ def build(
     return done if key is None or store.holds(key) else _why_not()
 
 
-def build_profile(line: str, told: str, root: str, trusted_uids: list[int], seconds: float) -> dict[str, Any]:
+def build_profile(line: str, told: str, seconds: float) -> dict[str, Any]:
     """Compile what a profile lists and nobody has begun, for so long [s]; return how much was ``built``, how much
     is ``left`` to the program, and whether there is ``more``; or a ``problem``.
 
@@ -74,8 +70,6 @@ def build_profile(line: str, told: str, root: str, trusted_uids: list[int], seco
     from nbcache.protocol import profiles
 
     foreign.forbid_calls()
-    trust = worker.rule(trusted_uids)
-    store = worker.HandingStore(root, trust, writable=True, keyring=worker.keyring())
     try:
         request = requests.read(line.encode())
         listed = profiles.parsed(told.encode())
@@ -86,14 +80,14 @@ def build_profile(line: str, told: str, root: str, trusted_uids: list[int], seco
         worker.begin_to_claim()
         if worker.share is not None:
             worker.share(profile)
-        lane = profiled.Lane(request, profile, trust, store, worker.maker)
+        lane = profiled.Lane(request, profile, worker.store, worker.maker)
         more = lane.run(seconds, worker.may_go_on)
     except (carrying_out.RefusedError, ValueError) as error:
         return {"problem": str(error)}
     return {"built": lane.built, "left": lane.left, "more": more and not worker.was_refused()}
 
 
-def import_module(name: str, path: list[str], trusted_uids: list[int], cc: str = "") -> str | None:
+def import_module(name: str, path: list[str], cc: str) -> str | None:
     """Import a module, and so compile everything in it that has a signature of its own; return why not.
 
     With a compute capability *cc*, that is what its kernels are compiled for.
@@ -104,9 +98,9 @@ def import_module(name: str, path: list[str], trusted_uids: list[int], cc: str =
     foreign.forbid_calls()
     try:
         if cc:
-            _kernels().import_trusted(name, cc, path, worker.rule(trusted_uids))
+            _kernels().import_trusted(name, cc, path, worker.store.trust)
         else:
-            carrying_out.import_trusted(name, path, worker.rule(trusted_uids))
+            carrying_out.import_trusted(name, path, worker.store.trust)
     except carrying_out.RefusedError as error:
         return str(error)
     return None

@@ -10,15 +10,12 @@ import logging
 import os
 import stat
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import turns
 from nbcache.daemon.pool import CrashError, JobError
 from nbcache.errors import NbcacheError
-from nbcache.passing import let_pass
 from nbcache.protocol import profiles
-from nbcache.store import drops, layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,12 +62,10 @@ def profile_of(request: Request, store: Store) -> str:
     it says is for the job to read, which takes a while.
     """
     uid = int(request.types["uid"])
-    file, mine = profiles.file_of(request.source or ""), request.uid in {0, uid}
-    for folder in drops.folders(store.path, layout.PROFILES, store.trust):
-        with suppress(OSError):
-            found = profiles.read_from(folder, file, store.trust, bytes.decode) if folder.status.st_uid == uid else None
-            if found is not None and (mine or _is_for_all(found[1], folder.status)):
-                return found[0]
+    for folder in profiles.folders(store.path, store.trust, uid):
+        found = profiles.read_from(folder, request.source or "", store.trust, bytes.decode)
+        if found is not None and (request.uid in {0, uid} or _is_for_all(found[1], folder.status)):
+            return found[0]
     raise NbcacheError("there is no such profile that may be used")
 
 
@@ -86,7 +81,7 @@ def goes_on(job: Job, future: Future[Any]) -> bool:
     """
     job.let_go()
     try:
-        said = future.result()
+        said = future.result() if isinstance(future.result(), dict) else {}
         built, more, problem = _whole(said.get("built")), said.get("more") is True, said.get("problem")
         job.left = _whole(said.get("left"))
         if job.ticket is not None and job.ticket.admitted:
@@ -96,9 +91,6 @@ def goes_on(job: Job, future: Future[Any]) -> bool:
         built, more, problem = 0, True, str(error)
     except JobError as error:
         built, more, problem = 0, False, str(error)
-    except Exception as raised:  # noqa: BLE001  another executor may raise what it likes
-        let_pass(raised)
-        built, more, problem = 0, False, repr(raised)
     if problem is not None:
         _log.info("%s: %.300s", job.request.what, problem)
     else:

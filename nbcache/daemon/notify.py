@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _SEND_SECONDS: Final = 1.0
 """How long a manager that doesn't read may hold up the daemon [s]."""
-_MOST_DIGITS: Final = 18
 
 _log = logging.getLogger("nbcache")
 
@@ -29,37 +28,29 @@ class Notifier:
     """The line to the service manager, if there is one."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Find the manager by NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID in ``environ``."""
+        """Find the manager by NOTIFY_SOCKET in ``environ``."""
         self._address = _address(environ.get("NOTIFY_SOCKET", ""))
-        self.watchdog_seconds = _watchdog(environ)
-        """The longest the manager waits between two :meth:`alive` [s]; None when it doesn't wait for any.
 
-        Half of it is a good interval, says sd_watchdog_enabled(3).
-        """
-
-    def ready(self, status: str = "") -> None:
-        """Say that starting, or reloading, is over."""
-        self._send("READY=1", *_status(status))
+    def ready(self, status: str) -> None:
+        """Say that starting, or reloading, is over; ``systemctl status`` shows the first line of *status*."""
+        # What comes after a line break would be another assignment.
+        self._send("READY=1", f"STATUS={' '.join(status.split())}")
 
     def reloading(self) -> None:
         """Say that the configuration is being read again; :meth:`ready` ends it."""
         # The clock that Type=notify-reload compares with its own.
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
-    def stopping(self, status: str = "") -> None:
+    def stopping(self) -> None:
         """Say that the daemon is about to end."""
-        self._send("STOPPING=1", *_status(status))
-
-    def status(self, text: str) -> None:
-        """Say in one line what the daemon is doing; ``systemctl status`` shows it."""
-        self._send(*_status(text))
+        self._send("STOPPING=1")
 
     def alive(self) -> None:
         """Keep the watchdog from restarting the daemon. Only what proves that it works may call this."""
         self._send("WATCHDOG=1")
 
     def _send(self, *lines: str) -> None:
-        if self._address is None or not lines:
+        if self._address is None:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
@@ -67,11 +58,6 @@ class Notifier:
                 sender.sendto("\n".join(lines).encode("utf-8", "replace"), self._address)
         except (OSError, ValueError) as error:
             _log.debug("could not send %s to the service manager: %s", lines[0], error)
-
-
-def _status(text: str) -> list[str]:
-    # One line: what comes after a line break would be another assignment.
-    return ["STATUS=" + " ".join(text.split())] if text else []
 
 
 def _address(name: str) -> bytes | None:
@@ -83,12 +69,3 @@ def _address(name: str) -> bytes | None:
     if name:
         _log.debug("NOTIFY_SOCKET=%s is of an unknown kind", name)
     return None
-
-
-def _watchdog(environ: Mapping[str, str]) -> float | None:
-    microseconds, pid = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
-    # Set for another process of this service: it is that one which is watched.
-    if pid and pid != str(os.getpid()):
-        return None
-    valid = microseconds.isascii() and microseconds.isdigit() and len(microseconds) <= _MOST_DIGITS
-    return int(microseconds) / 1e6 or None if valid else None

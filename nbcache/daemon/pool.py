@@ -1,4 +1,4 @@
-"""Workers as an executor: each call runs in a child of its own, forked from an interpreter that is warm.
+"""Workers: each call runs in a child of its own, forked from an interpreter that is warm.
 
 One thread of this process starts the interpreters, listens to all that they and their jobs say, counts time, and kills
 (:mod:`nbcache.daemon.supervisor`). An interpreter that doesn't begin what it was asked to is left with what it runs,
@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, deque
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -33,7 +33,7 @@ from nbcache.daemon.supervisor import Interpreter, started_in_time
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from nbcache.daemon.publisher import Publisher
     from nbcache.trust import Trust
@@ -46,6 +46,7 @@ MODULES: Final = os.path.dirname(os.path.dirname(os.path.abspath(nbcache.__file_
 _BEGIN: Final = f"import sys; sys.path.append({{!r}}); from {boot.__name__} import main; main()"
 MAX_STARTS: Final = 2
 """How many interpreters that hang a call may meet: what they import may lie on a filesystem that hangs."""
+_OVER: Final = "the pool was shut down"
 _END_SECONDS: Final = 2.0
 """How long killed interpreters are waited for [s]: who stops a daemon doesn't wait for a disk."""
 
@@ -75,7 +76,7 @@ class Confining:
     """Is told what an interpreter was given, in another thread."""
 
 
-class ForkingPool(Executor):
+class ForkingPool:
     """At most *workers* jobs at once, in children of one interpreter.
 
     ``submit(function, *args)``: a function at the top level of a module of that interpreter's, and JSON; ``ticket``
@@ -122,11 +123,9 @@ class ForkingPool(Executor):
         self._closed = False
         self._ending = False
 
-    def submit(  # type: ignore[override]  # no other keyword arguments
-        self, fn: Callable[..., Any], /, *args: Any, ticket: Ticket | None = None
-    ) -> Future[Any]:
-        """See the class. Raises RuntimeError after `shutdown`."""
-        return self.order(f"{fn.__module__}:{fn.__qualname__}", args, ticket=ticket or Ticket())
+    def submit(self, fn: Callable[..., Any], /, *args: Any, ticket: Ticket | None = None) -> Future[Any]:
+        """See the class. Raises RuntimeError once it takes no more jobs."""
+        return self.order(name_of(fn), args, ticket=ticket or Ticket())
 
     def order(self, call: str, args: Sequence[Any], *, ticket: Ticket) -> Future[Any]:
         """Submit the function whose name is *call* (``module:function``)."""
@@ -137,8 +136,7 @@ class ForkingPool(Executor):
         future: Future[Any] = Future()
         with self._lock:
             if self._closed:
-                msg = "the pool was shut down"
-                raise RuntimeError(msg)
+                raise RuntimeError(_OVER)
             number = next(self._numbers)
             what = ticket.what or f"call {number}"
             self._waiting.append(Call(number, future, json.dumps(order).encode(), ticket, what))
@@ -170,30 +168,19 @@ class ForkingPool(Executor):
                     return interpreter.worked(number)
         return None
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more jobs; with *cancel_futures*, drop the waiting ones; end the interpreter once all are done.
-
-        Without *wait*, kill what runs.
-        """
+    def retire(self) -> None:
+        """Take no more jobs, and end once all are done."""
         with self._lock:
             self._closed = True
-            dropped = list(self._waiting) if cancel_futures or not wait else []
-            if dropped:
-                self._waiting.clear()
-            pending = [call.future for call in self._waiting]
-            pending += [job.call.future for each in list(self._interpreters) for job in list(each.running.values())]
-            thread = self._thread
-        for call in dropped:
-            call.future.cancel()
-        if wait:
-            for future in pending:
-                with suppress(Exception):
-                    future.exception()
-        with self._lock:
-            self._ending = True
             self._notify()
-        if thread is not None:
-            thread.join(2 * _END_SECONDS)
+
+    def shutdown(self) -> None:
+        """End now, with all that runs and waits."""
+        with self._lock:
+            self._closed = self._ending = True
+            self._notify()
+        if self._thread is not None:
+            self._thread.join(2 * _END_SECONDS)
 
     def _rouse(self) -> None:
         """Have the thread look, from any other one."""
@@ -215,7 +202,7 @@ class ForkingPool(Executor):
         try:
             self._scratch = tempfile.mkdtemp(prefix="nbcache-jobs-")
             os.chmod(self._scratch, 0o755)  # noqa: S103  nothing is in it but what jobs mount there
-            while not self._ending:
+            while not self._ending and (not self._closed or self._is_busy):
                 self._turn()
         except Exception as error:  # noqa: BLE001  whoever waits has to hear of it
             _log.exception("internal error while supervising jobs; the jobs of one interpreter fail")
@@ -223,9 +210,9 @@ class ForkingPool(Executor):
         finally:
             with self._lock:
                 self._closed = True
-            self._fail("the pool was shut down")
+            self._fail(_OVER)
             for interpreter in self._interpreters:
-                interpreter.cancel("the pool was shut down")
+                interpreter.cancel(_OVER)
                 self._ended.append(interpreter.process)
             for process in self._ended:
                 try:
@@ -238,6 +225,10 @@ class ForkingPool(Executor):
                 for fd in self._wake:
                     os.close(fd)
                 self._wake = -1, -1
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._waiting) or any(each.running for each in self._interpreters)
 
     def _turn(self) -> None:
         self._tidy()
@@ -407,28 +398,31 @@ class Pools:
             used = Counter(self._users.values())
             goes = next(each for each in self._pools if used[self._users[each]] == max(used.values()))
             del self._users[goes]
-            self._retire(self._pools.pop(goes))
+            self._pools.pop(goes).retire()
         return pool
 
     def retire(self) -> None:
         """Keep none: what runs goes on, what comes gets new ones."""
-        pools, self._pools, self._users = self._pools, {}, {}
-        for pool in pools.values():
-            self._retire(pool)
+        for pool in self._emptied():
+            pool.retire()
 
     def kill(self) -> None:
         """End everything now."""
-        pools, self._pools, self._users = self._pools, {}, {}
-        for pool in pools.values():
-            pool.shutdown(wait=False)
+        for pool in self._emptied():
+            pool.shutdown()
 
-    @staticmethod
-    def _retire(pool: ForkingPool) -> None:
-        threading.Thread(target=pool.shutdown, name="nbcache retires a pool", daemon=True).start()
+    def _emptied(self) -> Collection[ForkingPool]:
+        pools, self._pools, self._users = self._pools, {}, {}
+        return pools.values()
 
 
 def _key(interpreter: str, settings: Mapping[str, str], kernels: bool) -> tuple[str, tuple[tuple[str, str], ...], bool]:
     return interpreter, tuple(sorted(settings.items())), kernels
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return how an order names a function."""
+    return f"{function.__module__}:{function.__qualname__}"
 
 
 def _has_news(interpreter: Interpreter) -> bool:

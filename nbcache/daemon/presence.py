@@ -9,6 +9,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from nbcache import processes
 from nbcache.daemon import turns
 from nbcache.protocol import heartbeats
 from nbcache.protocol.heartbeats import Heartbeat
@@ -43,10 +44,8 @@ class Presence:
 
     def choose_name(self) -> None:
         """Be named as the options say, or by this host, if no living daemon is."""
-        root, trust = self._commons.store.path, self._commons.store.trust
         self.name = self._commons.options.name or layout.host()
-        other = heartbeats.read_one(root, self.name, trust)
-        if other is not None and other.alive:
+        if self._is_taken():
             self._choose_another()
 
     def _choose_another(self) -> None:
@@ -107,7 +106,7 @@ class Presence:
             self.name, layout.host(), os.getpid(), self._started, time.time(),
             commons.workers, jobs.busy, len(jobs) - jobs.busy, self._seconds, draining, *commons.stock,
             tuple(self._recent),
-            heartbeats.birth(os.getpid()), heartbeats.place(),
+            processes.birth(os.getpid()), processes.place(),
             tuple(sorted(commons.heard.uids)), turns.queues(jobs.waiting), self._finished, jobs.working,
             self.confined,
         )  # fmt: skip

@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import as_completed
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config
@@ -22,7 +23,7 @@ from nbcache.protocol.requests import BadRequestError, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Future
 
     from nbcache.config import Settings
     from nbcache.store.directory import Store
@@ -92,11 +93,7 @@ def from_store(store: Store) -> Iterator[Wish]:
     settings = config.numba_settings()
     for info in store.scan():
         for entry in store.find(info.key):
-            line = entry.section(requests.SECTION)
-            try:
-                request = None if line is None else requests.read(line)
-            except BadRequestError:
-                continue
+            request = requests.of_entry(entry)
             if request is not None and (asked := (request.function, request.call, repr(request.types))) not in seen:
                 seen.add(asked)
                 yield _wish(dataclasses.replace(request, settings=settings))
@@ -160,19 +157,19 @@ def grant(
     *path*: where modules are looked for besides where each request says. *confined*: as a daemon's jobs are, or not at
     all.
     """
-    root, publisher = store.path, Publisher(lambda: store, most=limits.result)
+    publisher = Publisher(lambda: store, most=limits.result)
 
     def make(interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
         environment = interpreters.environment(store.trust, settings, numba_settings, kernels=kernels)
         # Whoever prewarms has their own modules imported, with their own rights, unless they want it otherwise.
         return ForkingPool(
-            interpreter, root, environment, workers or os.cpu_count() or 1, limits,
+            interpreter, store.path, environment, workers or os.cpu_count() or 1, limits,
             trust=store.trust, publisher=publisher, confining=Confining(namespaces=confined, required=confined),
         )  # fmt: skip
 
     pools = Pools(make)
     try:
-        yield from _granted(store, wishes, path, lambda wish: pools.get(sys.executable, wish.settings, wish.has_device))
+        yield from _granted(wishes, path, lambda wish: pools.get(*_where(wish)).submit)
     finally:
         pools.kill()
 
@@ -196,25 +193,22 @@ def farm(
                 msg = f"the cluster {address} can't be used: {cluster.problem or 'no worker there has answered'}"
                 raise FarmError(msg)
             changed.wait(_POLL_SECONDS)
-        yield from _granted(
-            store, wishes, path, lambda wish: cluster.executor(sys.executable, wish.settings, wish.has_device)
-        )
+        yield from _granted(wishes, path, lambda wish: partial(cluster.carry, _where(wish)))
     finally:
-        cluster.shutdown(wait=False)
+        cluster.shutdown()
 
 
 def _granted(
-    store: Store, wishes: Iterable[Wish], path: list[str], executor: Callable[[Wish], Executor]
+    wishes: Iterable[Wish], path: list[str], submit_for: Callable[[Wish], Callable[..., Future[Any]]]
 ) -> Iterator[Granted]:
-    root, uids = store.path, sorted(store.trust.uids)
     pending: dict[Future[str | None], Wish] = {}
     for wish in wishes:
-        submit: Callable[..., Future[Any]] = executor(wish).submit
+        submit = submit_for(wish)
         if wish.request is None:
-            done = submit(jobs.import_module, wish.module, path, uids, wish.cc, ticket=_ticket(wish))
+            done = submit(jobs.import_module, wish.module, path, wish.cc, ticket=_ticket(wish))
         else:
             request = dataclasses.replace(wish.request, path=(*wish.request.path, *path), settings=wish.settings)
-            done = submit(jobs.build, request.line().decode(), root, uids, False, ticket=_ticket(wish))
+            done = submit(jobs.build, request.line().decode(), False, ticket=_ticket(wish))
         pending[done] = wish
     for future in as_completed(pending):
         yield Granted(pending[future], _reason(future.result, pending[future].cpu))
@@ -258,6 +252,10 @@ def _reason(result: Callable[[], Any], cpu: str) -> str | None:
         if cpu and _NO_SUCH_INSTRUCTION in str(error):
             return f"importing it runs code for {cpu}, which this host's processor can't ({error})"
         return str(error)
+
+
+def _where(wish: Wish) -> tuple[str, dict[str, str], bool]:
+    return sys.executable, wish.settings, wish.has_device
 
 
 def _ticket(wish: Wish) -> Ticket:

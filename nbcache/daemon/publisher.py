@@ -95,6 +95,9 @@ class Ticket:
     claims: Claims | None = None
     """What it may claim; None for a job that may claim nothing."""
 
+    def took(self, key: str, data: bytes) -> None:
+        """The store has an entry now that was handed in."""
+
 
 class Publisher:
     """Publishes into one store. Threads may share it. Nothing raises."""
@@ -142,6 +145,7 @@ class Publisher:
             same = self._same(ticket, header)
             there = next(quarantine.sound(same, self._store().path, self._store().trust, ticket.asked), None)
             if there is not None:
+                ticket.took(header.key, data)
                 return Published(ok=True, reason=ALREADY_THERE, path=there.path)
             apart = ticket.apart or not self._is_for_all(ticket, header.key)
             if apart and ticket.asked < 0:
@@ -154,6 +158,8 @@ class Publisher:
             # What is the same, and of no use to who asked, is his own where it lies under the same key.
             again = any(each.header.key == marked.key for each in same)
             done = self._store().publish(marked, sections, recache=again, durable=False, keep=True)
+        if done.ok:
+            ticket.took(header.key, data)
         if done.ok and done.reason == PUBLISHED:
             ticket.admitted += 1
             if not apart:

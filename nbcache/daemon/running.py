@@ -68,6 +68,13 @@ class Errors:
         self._rest = b""
         self.last = ""
 
+    @classmethod
+    def piped(cls, who: str) -> tuple[Errors, int]:
+        """Return what reads from a new pipe, and the other end of that."""
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(reading, False)
+        return cls(who, reading), writing
+
     def read(self) -> bool:
         """Log what can be read now; return whether there may be more."""
         try:

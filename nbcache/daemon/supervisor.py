@@ -19,17 +19,18 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache import processes
 from nbcache.daemon import channel
 from nbcache.daemon.channel import BadMessageError, Channel
 from nbcache.daemon.publisher import Ticket
 from nbcache.daemon.running import NEVER, CrashError, Errors, InterpreterError, JobError, Running, ending
 from nbcache.daemon.zygote import PROTOCOL_VERSION
+from nbcache.grammar import up_to
 from nbcache.plain import one_line
-from nbcache.protocol import heartbeats
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from nbcache.daemon.job_services import Services
     from nbcache.daemon.running import Call
@@ -48,6 +49,7 @@ STUCK_SECONDS: Final = 5.0
 MAX_MESSAGES: Final = 200_000
 """How many things one job may say."""
 _AT_ONCE: Final = 64
+_number: Final = up_to((1 << 31) - 1)
 
 
 class Interpreter:
@@ -56,6 +58,8 @@ class Interpreter:
     who = "an interpreter"
     lost: type[CrashError] = InterpreterError
     """What becomes of its jobs when it ends."""
+    crashes: Mapping[str, type[CrashError]] = {}
+    """What a job's crash is by what it blames; of interpreters, nothing else."""
 
     def __init__(self, start: Callable[[int, int, int], subprocess.Popen[bytes]], services: Services) -> None:
         """Start it, given the ends of two channels and where its standard error goes. Raises OSError."""
@@ -78,9 +82,7 @@ class Interpreter:
         self._started = time.monotonic()
         self._orders, orders = Channel.pair()
         self._asking, asking = Channel.pair()
-        reading, writing = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(reading, False)
-        self.errors = Errors(self.who, reading)
+        self.errors, writing = Errors.piped(self.who)
         try:
             with orders, asking:
                 self.process = start(orders.fileno(), asking.fileno(), writing)
@@ -91,7 +93,7 @@ class Interpreter:
             os.close(writing)
         self.handlers[self._orders.fileno()] = self._hear
         self.handlers[self._asking.fileno()] = self._be_asked
-        self.handlers[reading] = lambda: self._relay(self.errors)
+        self.handlers[self.errors.fd] = lambda: self._relay(self.errors)
 
     # -- orders ----------------------------------------------------------------------------------
 
@@ -103,25 +105,19 @@ class Interpreter:
         job = Running(call, seconds)
         job.channel, theirs = Channel.pair()
         job.channel.discard = lambda fds: self._services.discard(job, fds)
-        reading, writing = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(reading, False)
-        job.errors = Errors(f"the job for {call.what}", reading)
-        order = -1
+        job.errors, writing = errors, _ = Errors.piped(f"the job for {call.what}")
         try:
-            order = channel.sealed(call.order)
-            self._orders.send({"job": call.number}, theirs.fileno(), order, writing)
+            with channel.sealed(call.order) as order:
+                self._orders.send({"job": call.number}, theirs.fileno(), order, writing)
         except OSError:
             self._forget(job)
             return False
         finally:
             theirs.close()
             os.close(writing)
-            if order >= 0:
-                os.close(order)
         self.running[call.number] = job
-        errors = job.errors
         self.handlers[job.channel.fileno()] = lambda: self._listen(job)
-        self.handlers[reading] = lambda: self._relay(errors)
+        self.handlers[errors.fd] = lambda: self._relay(errors)
         return True
 
     def take_back(self) -> list[Call]:
@@ -183,7 +179,7 @@ class Interpreter:
     def worked(self, number: int) -> float | None:
         """How much processor time a job has had [s]; None if it hasn't begun, or that isn't known."""
         job = self.running.get(number)
-        return None if job is None or not job.pid else heartbeats.processor_time(job.pid)
+        return None if job is None or not job.pid else processes.processor_time(job.pid)
 
     # -- what is said ----------------------------------------------------------------------------
 
@@ -205,12 +201,12 @@ class Interpreter:
                         self.cancel("its nbcache is of another version")
                         return
                 elif "ended" in said:
-                    self._ended(_whole(said["ended"]), _whole(said["status"]))
+                    self._ended(_number(said["ended"]), _number(said["status"]))
                 else:
                     self._hear_else(said)
         except BlockingIOError:
             return
-        except (OSError, BadMessageError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError) as error:
             self.cancel(f"the interpreter said something that is no message: {error}")
 
     def _hear_else(self, said: dict[str, Any]) -> None:
@@ -256,7 +252,7 @@ class Interpreter:
                 self._understand(job, *received)
         except BlockingIOError:
             return
-        except (OSError, BadMessageError) as error:
+        except (OSError, ValueError) as error:
             self._forsake(job, error)
 
     def _understand(self, job: Running, said: dict[str, Any], fds: list[int]) -> None:
@@ -291,7 +287,7 @@ class Interpreter:
         job.begun = True
         with suppress(OSError):
             job.pidfd = os.pidfd_open(pid)
-        parent = heartbeats.parent(pid)
+        parent = processes.parent(pid)
         if parent not in {0, self.pid or self.process.pid}:
             raise BadMessageError("it came from another process")
         # One that is gone already needs not be killed; its number may be another's by now.
@@ -339,10 +335,9 @@ class Interpreter:
             return
         self._end(job)
 
-    @staticmethod
-    def _settle_said(job: Running, said: dict[str, Any]) -> None:
+    def _settle_said(self, job: Running, said: dict[str, Any]) -> None:
         if "crash" in said:
-            job.settle(CrashError(str(said["crash"])))
+            job.settle(self.crashes.get(str(said.get("to blame")), CrashError)(str(said["crash"])))
         elif "error" in said:
             job.settle(JobError(str(said["error"])))
         else:
@@ -388,12 +383,6 @@ class Interpreter:
         if self.errors.fd >= 0:
             self.errors.read()
             self._drop(self.errors)
-
-
-def _whole(told: object) -> int:
-    if type(told) is not int or not 0 <= told < 1 << 31:
-        raise BadMessageError("it is no number that means anything")
-    return told
 
 
 def started_in_time(start: Callable[[], Interpreter]) -> Interpreter:

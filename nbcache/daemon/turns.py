@@ -12,16 +12,17 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.protocol import heartbeats
 from nbcache.store import layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Future
 
     from nbcache.daemon.claims import Claims
+    from nbcache.daemon.pool import ForkingPool
     from nbcache.daemon.publisher import Ticket
     from nbcache.protocol.requests import Request
     from nbcache.store.locks import Lease
@@ -34,35 +35,17 @@ MAX_BYTES: Final = 64 << 20
 """About how large they may be together [bytes], for the same reason."""
 
 
-class Asked(Protocol):
-    """What waits for its turn."""
-
-    asked: float
-    """When it was asked for, by the monotonic clock [s]."""
-    refused: float
-    """When its key was last found to be somebody else's, by the same clock."""
-    future: Any
-    """Where it runs; None as long as it waits."""
-
-    @property
-    def uid(self) -> int:
-        """Who asked."""
-
-
-J = TypeVar("J", bound=Asked)
-
-
-def is_fresh(job: Asked) -> bool:
+def is_fresh(job: Job) -> bool:
     """Whether somebody may still wait for it."""
     return time.monotonic() - job.asked < FRESH_SECONDS
 
 
-def ordered(jobs: Iterable[J], served: Mapping[int, float]) -> list[J]:
+def ordered(jobs: Iterable[Job], served: Mapping[int, float]) -> list[Job]:
     """Return those that wait in their order: one of each uid, then another one of each.
 
     First comes the uid of which the fewest are running, then whose turn is the longest ago: *served* has when that was.
     """
-    lines: defaultdict[int, list[J]] = defaultdict(list)
+    lines: defaultdict[int, list[Job]] = defaultdict(list)
     running = Counter[int]()
     for job in jobs:
         if job.future is None:
@@ -76,7 +59,7 @@ def ordered(jobs: Iterable[J], served: Mapping[int, float]) -> list[J]:
     return [job for turn in zip_longest(*(lines[uid] for uid in in_turn)) for job in turn if job is not None]
 
 
-def queues(jobs: Iterable[Asked]) -> dict[int, int]:
+def queues(jobs: Iterable[Job]) -> dict[int, int]:
     """Return how many requests of each uid somebody may still wait for."""
     return dict(Counter(job.uid for job in jobs if is_fresh(job)))
 
@@ -118,7 +101,7 @@ class Room:
         self._bytes[uid] += size
 
 
-def _may_go(job: Asked) -> bool:
+def _may_go(job: Job) -> bool:
     return job.future is None and not is_fresh(job)
 
 
@@ -150,7 +133,7 @@ class Job:
     refused: float = -math.inf
     """When its lease was somebody else's last, or another user's job had the key, by the monotonic clock [s]."""
     future: Future[Any] | None = None
-    pool: Executor | None = None
+    pool: ForkingPool | None = None
     """Where it runs, or ran."""
     stays: bool = False
     """Whether it is built on this host, because the farm's are no environment for it."""
@@ -178,10 +161,7 @@ class Job:
     @property
     def worked(self) -> float | None:
         """How much processor time was spent on it so far [s]; None if that isn't known."""
-        # Other executors needn't know.
-        ask = getattr(self.pool, "worked", None)
-        worked: float | None = None if ask is None or self.future is None else ask(self.future)
-        return worked
+        return None if self.pool is None or self.future is None else self.pool.worked(self.future)
 
     def has_claimed(self, key: str) -> bool:
         """Whether it is building that as part of a profile."""

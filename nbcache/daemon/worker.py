@@ -45,6 +45,8 @@ KERNELS_VARIABLE: Final = "NBCACHE_JOB_KERNELS"
 """Set where jobs build kernels, for which their interpreter is made ready."""
 LANDLOCK_VARIABLE: Final = "NBCACHE_JOB_LANDLOCK"
 """Set by an interpreter that writes nothing but its scratch directory, though it has no namespaces."""
+store: HandingStore
+"""The daemon's, as this process and those that it forks see it, once its interpreter has opened it."""
 maker: KeyMaker | None = None
 """What makes keys in this process and in those that it forks, once its interpreter has prepared it."""
 share: Callable[[Profile], None] | None = None
@@ -196,7 +198,7 @@ class Judged(Trust):
 
     __slots__ = ("_answers", "_overflow")
 
-    def __init__(self, trusted_uids: frozenset[int] = frozenset()) -> None:
+    def __init__(self, trusted_uids: frozenset[int]) -> None:
         """Trust whom the daemon trusts, whose own uid is one of ``trusted_uids``."""
         super().__init__(trusted_uids)
         self._overflow = overflow_id("uid"), overflow_id("gid")
@@ -243,25 +245,17 @@ class Judged(Trust):
         return None if problem is None else str(problem)
 
 
-def uids(text: str) -> list[int]:
-    """Return whom the daemon trusts, as it puts that into the environment."""
-    return [int(uid) for uid in text.split(",") if uid.isdigit()]
-
-
-def rule(trusted_uids: list[int]) -> Trust:
-    """Return the rule of trust for a job."""
-    return (Trust if _current.link is None else Judged)(frozenset(trusted_uids))
+def rule() -> Trust:
+    """Return the rule of trust, for whom the daemon trusts, as it puts that into the environment."""
+    return Judged(frozenset(map(int, config.inherited(("NBCACHE_TRUSTED_UIDS",))["NBCACHE_TRUSTED_UIDS"].split(","))))
 
 
 def _handed_in(data: bytes) -> Published:
     if _current.link is None:
         return _published(False, _GONE)
     try:
-        fd = channel.sealed(data)
-        try:
+        with channel.sealed(data) as fd:
             said = _current.link.ask({"entry": True}, fd)
-        finally:
-            os.close(fd)
         return _published(bool(said["ok"]), str(said["reason"]))
     except (OSError, KeyError, ValueError, TypeError) as error:
         return _published(False, f"it can't be handed in: {error}")
@@ -316,11 +310,8 @@ class HandingStore(Store):
         """Hand a usage record to the daemon."""
         with suppress(OSError, ValueError, TypeError):
             if _current.link is not None:
-                fd = channel.sealed(json.dumps(dict(record)).encode())
-                try:
+                with channel.sealed(json.dumps(dict(record)).encode()) as fd:
                     _current.link.say({"usage": True}, fd)
-                finally:
-                    os.close(fd)
         return None
 
     def tidy(self, budget: float = 0.0) -> bool:  # noqa: ARG002

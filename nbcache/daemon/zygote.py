@@ -40,7 +40,7 @@ from nbcache.store import layout
 if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
 
-PROTOCOL_VERSION: Final = 3
+PROTOCOL_VERSION: Final = 4
 MAX_ORDER: Final = 64 << 20
 MAX_RESULT: Final = channel.MAX_MESSAGE // 16
 """The longest text of a result [characters]; each may take twelve bytes."""
@@ -221,25 +221,16 @@ def _prepared(maker: KeyMaker) -> KeyMaker | None:
 
 def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool) -> None:
     """Warm Numba up and take orders. Everything is imported as the rule of trust allows it."""
-    given = config.inherited(
-        (
-            "NBCACHE_TRUSTED_UIDS",
-            "NBCACHE_LOG",
-            "NBCACHE_UNVERIFIED",
-            worker.KERNELS_VARIABLE,
-            worker.LANDLOCK_VARIABLE,
-        )
-    )
-    uids = worker.uids(given["NBCACHE_TRUSTED_UIDS"])
+    given = config.inherited(("NBCACHE_LOG", "NBCACHE_UNVERIFIED", worker.KERNELS_VARIABLE, worker.LANDLOCK_VARIABLE))
     link = worker.connect(Channel.of(asking))
-    trust = worker.rule(uids)
+    trust = worker.rule()
     importing.guard(trust)
     # Not from files: the daemon has read them.
     settings = config.Settings(
         namespace=config.namespace(),
         dir=root,
         on_miss="compile",
-        trusted_uids=frozenset(uids),
+        trusted_uids=trust.uids,
         # What is asked for is to be in the store: that a layer has it as well is no reason not to build it.
         layers=None,
         unverified="NBCACHE_UNVERIFIED" in given,
@@ -253,7 +244,8 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
     from nbcache.client import activation
     from nbcache.glue import warmth
 
-    activation.activate(settings, worker.HandingStore(root, trust, writable=True, keyring=worker.keyring()))
+    worker.store = worker.HandingStore(root, trust, writable=True, keyring=worker.keyring())
+    activation.activate(settings, worker.store)
     warmth.warm()
     session = activation.session()
     if session is not None:

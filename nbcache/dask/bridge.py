@@ -27,7 +27,7 @@ import sysconfig
 import uuid
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import distributed
 from distributed.security import Security
@@ -38,9 +38,6 @@ from nbcache.daemon.worker import Link
 from nbcache.daemon.zygote import MAX_ORDER, PROTOCOL_VERSION
 from nbcache.dask import node, results
 from nbcache.dask.results import BadResultError, Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CONNECT_SECONDS: Final = 10.0
 """How long a scheduler may take to answer [s]."""
@@ -277,22 +274,16 @@ def _workers(found: Any) -> dict[str, int]:
     return there
 
 
-def _send(send: Callable[[dict[str, Any], int], object], kind: str, data: bytes | memoryview) -> None:
-    fd = channel.sealed(data)
-    try:
-        send({kind: True}, fd)
-    finally:
-        os.close(fd)
-
-
 def _deliver(link: Link, found: Outcome) -> None:
     """Hand the daemon what a job made, and what it said, in a thread that may wait. Raises OSError."""
     if found.host:
         link.say({"host": found.host})
     for data in found.entries:
-        _send(link.ask, "entry", data)
+        with channel.sealed(data) as fd:
+            link.ask({"entry": True}, fd)
     for data in found.usage:
-        _send(link.say, "usage", data)
+        with channel.sealed(data) as fd:
+            link.say({"usage": True}, fd)
     link.say(found.said)
     link.say({"done": True})
 

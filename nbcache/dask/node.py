@@ -25,7 +25,7 @@ import distributed
 
 import nbcache
 from nbcache.config import Settings
-from nbcache.daemon import interpreters
+from nbcache.daemon import farm, interpreters
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Limits, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.dask import results
@@ -39,7 +39,6 @@ from nbcache.values import read
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nbcache.store.publish import Published
 
 TELL_SECONDS: Final = 0.25
 """How often a job's progress is told [s]."""
@@ -87,25 +86,14 @@ class _Gathered(Ticket):
     keys: set[str] = field(default_factory=set)
     usage: list[bytes] = field(default_factory=list)
 
+    def took(self, key: str, data: bytes) -> None:
+        """See Ticket."""
+        self.entries.append(data)
+        self.keys.add(key)
+
 
 class _Gathering(Publisher):
     """Publishes into this worker's store, and lays aside what is to go home."""
-
-    def take(self, ticket: Ticket, read: Callable[[int], bytes]) -> Published:
-        """See Publisher."""
-        data = b""
-
-        def once(most: int) -> bytes:
-            nonlocal data
-            data = read(most)
-            return data
-
-        done = super().take(ticket, once)
-        header = entry.parse(data) if done.ok else None
-        if header is not None and isinstance(ticket, _Gathered):
-            ticket.entries.append(data)
-            ticket.keys.add(header.header.key)
-        return done
 
     def usage(self, ticket: Ticket, content: bytes) -> None:
         """See Publisher."""
@@ -135,17 +123,16 @@ class _UserStore:
             said = {"crash": str(error), "to blame": "environment"}
         if asked["key"] and asked["key"] not in ticket.keys:
             ticket.entries += self._built_before(asked["key"])
-        return Outcome(said, os.uname().nodename[: results.MAX_HOST], ticket.entries, ticket.usage)
+        return Outcome(said, os.uname().nodename[: farm.MAX_HOST], ticket.entries, ticket.usage)
 
     def _said(self, asked: Mapping[str, Any], ticket: _Gathered, tell: Callable[[float], None]) -> dict[str, Any]:
-        # The daemon's store is this one here.
-        args = [self._root if arg == asked["root"] else arg for arg in asked["args"]]
         # One that only the client has needn't be here: by the key that comes out, it shows whether this one does.
-        interpreter = asked["interpreter"] if os.path.exists(asked["interpreter"]) else sys.executable
+        interpreter, settings, kernels = asked["where"]
+        interpreter = interpreter if os.path.exists(interpreter) else sys.executable
         with self._lock:
             limits = Limits(asked["seconds"], asked["bytes"])
-            pool = self._pools_for(asked, limits).get(interpreter, asked["settings"], asked["kernels"])
-            done = pool.order(asked["call"], args, ticket=ticket)
+            pool = self._pools_for(asked, limits).get(interpreter, settings, kernels)
+            done = pool.order(asked["call"], asked["args"], ticket=ticket)
         while not concurrent.futures.wait([done], TELL_SECONDS).done:
             worked = pool.worked(done)
             if worked is not None:

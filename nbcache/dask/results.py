@@ -34,7 +34,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import dask
 from distributed.protocol import core
 
-from nbcache.daemon import channel, publisher
+from nbcache.daemon import channel, farm, publisher
+from nbcache.grammar import Malformed, Reader, fields, member, row, several, text, up_to
 from nbcache.plain import one_line
 from nbcache.store.usage import MAX_RECORD
 
@@ -46,8 +47,6 @@ MAX_HEAD: Final = 1 << 18
 """The longest head of a result [bytes]."""
 MAX_SAID: Final = channel.MAX_MESSAGE - 1000
 """The longest word of a job, as JSON: the daemon takes it as one message [bytes]."""
-MAX_HOST: Final = 100
-"""The longest name of a host [characters]."""
 MAX_DESCRIPTION: Final = 1 << 18
 """The longest description of a worker [bytes]."""
 MAX_LABELS: Final = 1000
@@ -83,11 +82,10 @@ def outcome(content: object) -> Outcome:
     if not isinstance(content, bytes) or not content.startswith(_BEGIN):
         raise BadResultError("it is no result of nbcache's")
     end = content.find(b"\n", len(_BEGIN), len(_BEGIN) + MAX_HEAD)
-    head = _json(content[len(_BEGIN) : end]) if end >= 0 else None
-    if not isinstance(head, dict) or head.keys() != {"said", "host", "entries", "usage"}:
-        raise BadResultError("its head is malformed")
-    entries = _sizes(head["entries"], publisher.MAX_ENTRIES, publisher.MAX_ENTRY)
-    usage = _sizes(head["usage"], MAX_USAGE, MAX_RECORD)
+    if end < 0:
+        raise BadResultError("its head has no end")
+    head = _read(_HEAD, content[len(_BEGIN) : end])
+    entries, usage = head["entries"], head["usage"]
     if sum(entries) > publisher.MAX_BYTES or sum(entries) + sum(usage) != len(content) - end - 1:
         raise BadResultError("its parts haven't the sizes that its head tells")
     parts, at = [], end + 1
@@ -95,7 +93,7 @@ def outcome(content: object) -> Outcome:
     for size in (*entries, *usage):
         parts.append(whole[at : at + size])
         at += size
-    return Outcome(_said(head["said"]), _host(head["host"]), parts[: len(entries)], parts[len(entries) :])
+    return Outcome(head["said"], head["host"], parts[: len(entries)], parts[len(entries) :])
 
 
 def described(components: Iterable[tuple[str, str]]) -> bytes:
@@ -105,52 +103,42 @@ def described(components: Iterable[tuple[str, str]]) -> bytes:
 
 def description(content: object) -> dict[str, str]:
     """Read what a worker is. Raises BadResultError."""
-    found = _json(content) if isinstance(content, bytes) and len(content) <= MAX_DESCRIPTION else None
-    if not isinstance(found, list) or len(found) > MAX_LABELS:
+    if not isinstance(content, bytes) or len(content) > MAX_DESCRIPTION:
         raise BadResultError("it is no description of nbcache's")
-    for each in found:
-        if not isinstance(each, list) or len(each) != 2 or not all(isinstance(text, str) for text in each):
-            raise BadResultError("its description is malformed")
-    return dict(found)
+    return dict(_read(_DESCRIPTION, content))
 
 
-def _json(content: bytes) -> Any:
+def _read(reader: Reader, content: bytes) -> Any:
     try:
-        return json.loads(content, parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        return None
+        return reader(json.loads(content, parse_constant=_no_number))
+    except (ValueError, RecursionError) as error:
+        raise BadResultError(one_line(str(error))) from error
 
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-def _sizes(found: object, count: int, most: int) -> list[int]:
-    if not isinstance(found, list) or len(found) > count:
-        raise BadResultError("it has too many parts")
-    for each in found:
-        if type(each) is not int or not 0 <= each <= most:
-            raise BadResultError("a part of it has no size that it may have")
-    return found
-
-
-def _host(found: object) -> str:
-    if not isinstance(found, str) or len(found) > MAX_HOST:
-        raise BadResultError("its host has no name that one may have")
-    return one_line(found)
-
-
-def _said(found: object) -> dict[str, Any]:
-    """What a job said, and nothing beside it."""
-    if not isinstance(found, dict) or len(json.dumps(found)) > MAX_SAID:
-        raise BadResultError("it says too much, or nothing")
-    word = next((word for word in _WORDS if word in found), "")
-    if not word or (word != "result" and not isinstance(found[word], str)):
-        raise BadResultError("it says nothing that a job says")
-    said = {word: found[word]}
-    if word == "crash" and found.get("to blame") == _ENVIRONMENT:
+def _said(value: Any) -> dict[str, Any]:
+    """Read what a job said, and nothing beside it."""
+    word = next((word for word in _WORDS if isinstance(value, dict) and word in value), "")
+    if not word or len(json.dumps(value)) > MAX_SAID:
+        raise Malformed("what a job says", value)
+    said = {word: value[word] if word == "result" else member(value, word, text)}
+    if word == "crash" and value.get("to blame") == _ENVIRONMENT:
         said["to blame"] = _ENVIRONMENT
     return said
+
+
+_HEAD: Final = fields(
+    {
+        "said": _said,
+        "host": lambda value: value if value == "" else farm.host_name(value),
+        "entries": several(up_to(publisher.MAX_ENTRY), most=publisher.MAX_ENTRIES),
+        "usage": several(up_to(MAX_RECORD), most=MAX_USAGE),
+    }
+)
+_DESCRIPTION: Final = several(row(text, text), most=MAX_LABELS)
 
 
 _NAMING: Final = "pickle.find_class"

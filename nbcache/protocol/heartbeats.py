@@ -13,7 +13,7 @@
     trusts     the uids whose requests it carries out; null: not told
     queues     {uid: how many of its requests wait, of those that somebody may still wait for}
     finished   how many jobs it has ended since it began
-    working    [[first digits of a key, how much processor time was spent on it so far (s)]...]: the jobs it is running
+    working    {first digits of a key: how much processor time was spent on it so far (s)}: the jobs it is running
     confined   how jobs are kept from everything else, in a few words; "": not known yet
     entries, size      of the store, as far as it was counted; size in bytes
     jobs       [[function and signature, when it ended (Unix s), seconds, outcome]...]: the last ones, for people
@@ -31,30 +31,30 @@ version is none.
 A heartbeat is at most :data:`MAX_HEARTBEAT` bytes as it is written: in ASCII, where one character may take twelve. Of
 the jobs, as many are told as fit in; of ``trusts`` and ``queues``, all or nothing. Readers look at the
 :data:`MAX_DAEMONS` newest, and a daemon removes those of an hour ago (:func:`sweep`): one that lives writes again.
-
-:func:`processor_time` tells how much a process has had: whoever waits for it can tell from that whether it gets on.
-:func:`kept_waiting` tells how long others kept it from that.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from nbcache import processes
+from nbcache.grammar import document, fields, flag, mapping, maybe, natural, number, row, several, text
 from nbcache.passing import let_pass, suppressed
 from nbcache.plain import one_line
-from nbcache.process import opened, os, time
+from nbcache.process import os, time
 from nbcache.store import atomic, content, layout
 from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
+    from nbcache.grammar import Reader
     from nbcache.trust import Trust
 
-HEARTBEAT_VERSION: Final = 2
+HEARTBEAT_VERSION: Final = 3
 BEAT_SECONDS: Final = 2.0
 WORK_SECONDS: Final = 0.2
 """How often it is rewritten while jobs are running [s]: whoever waits wants to see that they get on."""
@@ -118,7 +118,7 @@ class Heartbeat:
     @property
     def gone(self) -> bool:
         """Whether it is known that there is no such process: only where its pid is one of ours."""
-        return self.place != "" and self.place == place() and _is_gone(self.pid, self.born)
+        return self.place != "" and self.place == processes.place() and _is_gone(self.pid, self.born)
 
     @property
     def gives_way(self) -> bool:
@@ -164,24 +164,6 @@ def work_name(key: str, scope: str) -> str:
     return key[:SHOWN_DIGITS] + scope[:SHOWN_SCOPE]
 
 
-def birth(pid: int) -> int:
-    """Return when a process of this host began [clock ticks since the host did]; 0 when that can't be known."""
-    with suppressed(OSError, ValueError, IndexError), opened(f"/proc/{pid}/stat", "rb") as file:
-        # proc_pid_stat(5): the 22nd field; the second is a name in brackets, which may hold anything.
-        return int(file.read().rpartition(b")")[2].split()[19])
-    return 0
-
-
-def place() -> str:
-    """Return what pids of this process mean: equal texts, same processes. "" when that can't be known.
-
-    The number of a PID namespace alone isn't enough: that of the first one is the same everywhere.
-    """
-    with suppressed(OSError, ValueError), opened("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return f"{file.read(40).strip()}/{os.stat('/proc/self/ns/pid').st_ino}"
-    return ""
-
-
 def _is_gone(pid: int, born: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -190,7 +172,7 @@ def _is_gone(pid: int, born: int) -> bool:
     except OSError as raised:
         let_pass(raised)
         # somebody else's
-    return born != 0 and birth(pid) not in {0, born}
+    return born != 0 and processes.birth(pid) not in {0, born}
 
 
 def write(root: str, heartbeat: Heartbeat) -> float:
@@ -207,9 +189,8 @@ def encode(heartbeat: Heartbeat) -> bytes:
     trusts, queues = heartbeat.trusts, heartbeat.queues
     said["trusts"] = None if trusts is None or len(trusts) > MAX_UIDS else trusts
     said["queues"] = {} if len(queues) > MAX_UIDS else queues
-    said["working"] = [
-        [name[: SHOWN_DIGITS + SHOWN_SCOPE], cpu] for name, cpu in islice(heartbeat.working.items(), MAX_WORKING)
-    ]
+    working = islice(heartbeat.working.items(), MAX_WORKING)
+    said["working"] = {name[: SHOWN_DIGITS + SHOWN_SCOPE]: cpu for name, cpu in working}
     jobs = [
         (one_line(what[:MAX_SHOWN])[:MAX_SHOWN], when, seconds, one_line(how[:MAX_SHOWN])[:MAX_SHOWN])
         for what, when, seconds, how in heartbeat.jobs[:MAX_JOBS]
@@ -276,102 +257,21 @@ def _dated(folder: Folder) -> Iterator[tuple[str, float]]:
             yield item.name, item.stat(follow_symlinks=False).st_mtime
 
 
-def _jobs(said: Any) -> tuple[tuple[str, float, float, str], ...]:
-    return tuple((str(what), float(when), float(seconds), str(how)) for what, when, seconds, how in said[:MAX_JOBS])
-
-
-def _trusts(said: Any) -> tuple[int, ...] | None:
-    return None if said is None else tuple(map(int, said))
-
-
-def _queues(said: Any) -> dict[int, int]:
-    return {int(uid): int(count) for uid, count in said.items()}
-
-
-def _working(said: Any) -> dict[str, float]:
-    return {str(key): float(cpu) for key, cpu in said}
-
-
-_FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(("name", "host", "place", "confined"), str),
-    **dict.fromkeys(("pid", "born", "workers", "busy", "queue", "entries", "size", "finished"), int),
-    **dict.fromkeys(("started", "beat", "seconds"), float),
-    "draining": bool,
-    "jobs": _jobs,
-    "trusts": _trusts,
-    "queues": _queues,
-    "working": _working,
+_FIELDS: Final[Mapping[str, Reader]] = {
+    **dict.fromkeys(("name", "host", "place", "confined"), text),
+    **dict.fromkeys(("pid", "born", "workers", "busy", "queue", "entries", "size", "finished"), natural),
+    **dict.fromkeys(("started", "beat", "seconds"), number),
+    "draining": flag,
+    "jobs": several(row(text, number, number, text)),
+    "trusts": maybe(several(natural)),
+    "queues": lambda value: {int(uid): count for uid, count in mapping(natural)(value).items()},
+    "working": mapping(number),
 }
+_HEARTBEAT: Final = document("heartbeat", HEARTBEAT_VERSION, fields(_FIELDS, others=True))
 
 
 def _read(folder: Folder, name: str, trust: Trust) -> Heartbeat | None:
-    found = content.read_json(name, MAX_HEARTBEAT, trust, folder.open)
-    try:
-        said, status = found or ({}, None)
-        if status is None or said["nbcache"] != "heartbeat" or said["version"] != HEARTBEAT_VERSION:
-            return None
-        fields: dict[str, Any] = {name: read(said[name]) for name, read in _FIELDS.items()}
-        return Heartbeat(**fields, written=status.st_mtime)
-    except (ValueError, KeyError, TypeError, OverflowError, AttributeError):
-        return None
-
-
-_AT_WORK: Final = frozenset({b"R", b"D"})
-"""The states of a thread that runs, or waits for the kernel to have done something for it."""
-
-
-def processor_time(pid: int, *, children: bool = True) -> float | None:
-    """Return it, with that of its ended ``children`` [s]; None if it can't be known. Never raises."""
-    return _seconds(_fields(f"/proc/{pid}/stat"), 15 if children else 13)
-
-
-def kept_waiting(pid: int) -> float | None:
-    """Return for how long a process's first thread could have run, and had no processor [s]; None if nobody knows.
-
-    Never raises.
-    """
-    try:
-        with opened(f"/proc/{pid}/schedstat", "rb") as file:
-            return int(file.read(100).split()[1]) / 1e9
-    except (OSError, ValueError, IndexError) as raised:
-        let_pass(raised)
-        return None
-
-
-def thread(tid: int) -> tuple[bool, float] | None:
-    """Return whether a thread, known by its id in the kernel, is at work, or would be if it had a processor or what it
-    reads; and how much processor time it has had [s]. None if that can't be known. Never raises.
-
-    Who is stopped, or sleeps until something happens, isn't at work.
-    """
-    fields = _fields(f"/proc/{tid}/task/{tid}/stat")
-    seconds = _seconds(fields, 13)
-    return None if seconds is None else (fields[0] in _AT_WORK, seconds)
-
-
-def _fields(path: str) -> list[bytes]:
-    try:
-        with opened(path, "rb") as file:
-            # proc_pid_stat(5) from the third field on; the second is a name in brackets, which may hold anything.
-            return file.read().rpartition(b")")[2].split()
-    except OSError as raised:
-        let_pass(raised)
-        return []
-
-
-def _seconds(fields: list[bytes], end: int) -> float | None:
-    # The 14th to 17th fields.
-    try:
-        return sum(map(int, fields[11:end])) / os.sysconf("SC_CLK_TCK") if fields else None
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return None
-
-
-def parent(pid: int) -> int:
-    """Return the pid of a process's parent; 0 if it can't be known. Never raises."""
-    try:
-        return int(_fields(f"/proc/{pid}/stat")[1])
-    except (ValueError, IndexError) as raised:
-        let_pass(raised)
-        return 0
+    found = content.read_json(
+        name, MAX_HEARTBEAT, trust, folder.open, lambda data: Heartbeat(**_HEARTBEAT(content.parsed(data)))
+    )
+    return None if found is None else replace(found[0], written=found[1].st_mtime)

@@ -67,8 +67,6 @@ UNTRUSTED: Final = "code that no key in NBCACHE_TRUSTED_KEYS signed took part in
 ANCHOR: Final = "nbcache_image_"
 """What every anchor of an image begins with; 32 hex digits follow."""
 ADDRESS_SIZE: Final = 8
-_END: Final = 1 << 31
-"""Above all offsets and sizes."""
 
 Slot = tuple[int, str, int]
 """Offset, symbol and addend of a place of eight bytes that takes an address."""
@@ -382,10 +380,7 @@ _TYPES: Final[Mapping[str, grammar.Reader]] = {
 }
 
 
-def _offset(value: Any) -> int:
-    if not natural(value) < _END:
-        raise Malformed("smaller", value)
-    return value  # type: ignore[no-any-return]
+_offset: Final = grammar.up_to((1 << 31) - 1)
 
 
 def _slots(value: Any) -> tuple[Slot, ...]:

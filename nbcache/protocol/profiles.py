@@ -5,7 +5,7 @@
     v1/profiles/<uid>/<name>.jsonl      ; a directory of that user's own (`nbcache.store.drops`)
     first line = JSON object
         nbcache      = "profile"
-        version      = 2
+        version      = 3
         program      = text                 ; for people: a path, or -m and a module, and a working directory
         packages     = {name: number of units}
         toolchain    = text                 ; with which it was compiled last
@@ -13,13 +13,13 @@
     second line = JSON object                   ; as in `nbcache.protocol.sources`
     each other line = JSON object: a unit
         kind, function, signature, types, modules   ; as in `nbcache.protocol.requests`
-        pickle       = base64 | absent      ; the function, where no module has it
+        value        = base64 | null        ; the function, where no module has it
         key          = 64 hex digits        ; the last one under which it was compiled or loaded
         seconds      = number               ; how long it took by itself [s]
         inside       = [numbers of units, from 0]    ; which others it was built upon, as far as they are listed
         used         = Unix time [s]
 
-Version log: 1 had no second line. What is no profile of this version is none.
+Version log: 1 had no second line, 2 another form of requests. What is no profile of this version is none.
 
 What is guaranteed
 ------------------
@@ -38,7 +38,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from nbcache.grammar import Malformed, fields, hexadecimal, mapping, maybe, member, natural, number, several, text
+from nbcache.grammar import Malformed, choice, document, fields, hexadecimal, mapping, natural, number, several, text
 from nbcache.passing import suppressed
 from nbcache.process import os, time
 from nbcache.protocol import requests
@@ -47,12 +47,12 @@ from nbcache.store import atomic, content, drops, layout
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nbcache.store.folders import Folder
     from nbcache.trust import Trust
 
-VERSION: Final = 2
+VERSION: Final = 3
 MAX_UNITS: Final = 1000
 MAX_SIZE: Final = 2 << 20
 """The largest profile [bytes]."""
@@ -269,60 +269,48 @@ def _head_line(head: Head, units: Iterable[Unit]) -> bytes:
 
 def _unit_line(unit: Unit) -> bytes:
     said = {
-        "kind": unit.kind, "function": unit.function, "signature": unit.signature, "types": unit.types,
-        "modules": unit.modules, "key": unit.key, "seconds": round(unit.seconds, 4), "inside": unit.inside[:MAX_INSIDE],
-        "used": round(unit.used, 1),
-        "pickle": None if unit.value is None else base64.b64encode(unit.value).decode("ascii"),
+        **{name: getattr(unit, name) for name in _UNIT},
+        "seconds": round(unit.seconds, 4), "inside": unit.inside[:MAX_INSIDE], "used": round(unit.used, 1),
+        "value": None if unit.value is None else base64.b64encode(unit.value).decode("ascii"),
     }  # fmt: skip
     return json.dumps(said, separators=(",", ":")).encode("ascii")
 
 
-_HEAD: Final = {
-    "program": text,
-    "packages": mapping(natural, MAX_PACKAGES),
-    "toolchain": text,
-    "written": number,
-}
-
-
+_HEAD: Final = document("profile", VERSION, fields(
+    {"program": text, "packages": mapping(natural, MAX_PACKAGES), "toolchain": text, "written": number}, others=True
+))  # fmt: skip
 _UNIT: Final = {
-    **{name: requests.FIELDS[name] for name in ("kind", "function", "signature", "types", "modules")},
-    "key": requests.any_key,
+    **{name: requests.FIELDS[name] for name in ("function", "signature", "types", "modules", "value", "key")},
+    "kind": choice(*requests.KINDS),
     # Some come from entries of others. Their sum has to be a number.
     "seconds": lambda value: min(max(number(value), 0.0), MAX_SECONDS),
     "inside": several(natural, most=MAX_INSIDE),
     "used": number,
-    "pickle": maybe(requests.base64_bytes),
 }
 _name: Final = hexadecimal(NAME_SIZE)
 
 
-def head_of(line: bytes) -> Head | None:
-    """Return what a file's first line says; None if it isn't one of a profile of this version. Raises ValueError."""
-    said = json.loads(line)
-    if not isinstance(said, dict) or said.get("nbcache") != "profile" or said.get("version") != VERSION:
-        return None
-    return Head(**fields(_HEAD, others=True)(said))
+def head_of(data: bytes) -> Head:
+    """Return what the first line of a file's content says. Raises ValueError for one that is no profile."""
+    return Head(**_HEAD(json.loads(data.partition(b"\n")[0])))
 
 
 def parsed(data: bytes) -> Profile:
     """Return the profile that a file's content is. Raises ValueError for what is none."""
-    first, _, *rest = data.split(b"\n")
     if _parts(data) > requests.MAX_PARTS:
         raise ValueError("it has too many parts")
-    head = head_of(first)
-    lines = [line for line in rest if line]
-    if head is None or len(lines) > MAX_UNITS:
-        raise ValueError("it is no profile of this version")
+    head = head_of(data)
+    lines = [line for line in data.split(b"\n")[2:] if line]
+    if len(lines) > MAX_UNITS:
+        raise ValueError("it has too many units")
     units: list[Unit] = []
     for line in lines:
-        read = fields(_UNIT, others=True)(json.loads(line))
-        value = read.pop("pickle")
-        if value is None:
-            member(read, "function", requests.named_function)
-        if any(each >= len(lines) for each in read["inside"]):
-            raise Malformed("the number of a unit", read["inside"])
-        units.append(Unit(**read, value=value))
+        unit = Unit(**fields(_UNIT, others=True)(json.loads(line)))
+        if unit.value is None:
+            requests.named_function(unit.function)
+        if any(each >= len(lines) for each in unit.inside):
+            raise Malformed("the number of a unit", unit.inside)
+        units.append(unit)
     return Profile(head, units)
 
 
@@ -334,9 +322,10 @@ def write(root: str, name: str, profile: Profile, sources: bytes = NO_SOURCES) -
     with suppressed(OSError, ValueError, TypeError):
         directory = _own(root)
         if directory is not None:
-            if not os.path.lexists(_path(directory, name)):
+            path = f"{directory}/{file_of(name)}"
+            if not os.path.lexists(path):
                 _make_room(directory)
-            return atomic.write_file(_path(directory, name), encode(profile, sources), durable=False)
+            return atomic.write_file(path, encode(profile, sources), durable=False)
     return False
 
 
@@ -368,61 +357,56 @@ def read(root: str, name: str, trust: Trust, uid: int | None = None) -> Profile 
     None if there is none that counts. Never raises.
     """
     found = None
+    for folder in folders(root, trust, uid):
+        if found is None or folder.status.st_uid == os.geteuid():
+            found = read_from(folder, name, trust, parsed) or found
+    return None if found is None else replace(found[0], head=_placed(found[0].head, name, found[1]))
+
+
+def folders(root: str, trust: Trust, uid: int | None = None) -> Iterator[Folder]:
+    """Yield the directories of trusted users' profiles, or those of *uid* alone. Never raises."""
     for folder in drops.folders(root, layout.PROFILES, trust):
+        if uid is None or folder.status.st_uid == uid:
+            yield folder
+
+
+def newest(root: str, trust: Trust, uid: int | None = None, most: int = MAX_HEADS) -> Iterator[tuple[Folder, str, int]]:
+    """Yield the newest files in each of these directories: that, its name, and when it was written [ns since 1970]."""
+    for folder in folders(root, trust, uid):
         with suppressed(OSError):
-            owner = folder.status.st_uid
-            if owner == (os.geteuid() if uid is None else uid):
-                found = _read(folder, name, trust) or found
-            elif uid is None and found is None:
-                found = _read(folder, name, trust)
-    return found
-
-
-def _read(folder: Folder, name: str, trust: Trust) -> Profile | None:
-    found = read_from(folder, file_of(name), trust, parsed)
-    if found is None:
-        return None
-    profile, status = found
-    return Profile(replace(profile.head, name=name, uid=status.st_uid, size=status.st_size), profile.units)
+            dated = ((item.stat(follow_symlinks=False).st_mtime_ns, item.name) for item in folder.json_files())
+            for written, file in sorted(dated, reverse=True)[:most]:
+                yield folder, file.removesuffix(layout.GROWING), written
 
 
 def read_from(
-    folder: Folder, file: str, trust: Trust, parse: Callable[[bytes], T], most: int = MAX_SIZE
+    folder: Folder, name: str, trust: Trust, parse: Callable[[bytes], T], most: int = MAX_SIZE
 ) -> tuple[T, os.stat_result] | None:
-    """Read the profile of a directory's owner, so many bytes of it; None for anything else. Raises OSError."""
-    fd = folder.open(file, OPEN_FLAGS)
-    try:
-        status = os.fstat(fd)
-        # Somebody else's, moved or linked here, would be the owner's word.
-        if status.st_uid != folder.status.st_uid or status.st_nlink != 1:
-            return None
-        return content.read_json_from(fd, MAX_SIZE, trust, parse, most)
-    finally:
-        os.close(fd)
+    """Read the profile of a directory's owner, so many bytes of it; None for anything else. Never raises."""
+    with suppressed(OSError, ValueError):
+        fd = folder.open(file_of(name), OPEN_FLAGS)
+        try:
+            status = os.fstat(fd)
+            # Somebody else's, moved or linked here, would be the owner's word.
+            if status.st_uid == folder.status.st_uid and status.st_nlink == 1:
+                return content.read_json_from(fd, MAX_SIZE, trust, parse, most)
+        finally:
+            os.close(fd)
+    return None
 
 
 def heads(root: str, trust: Trust, most: int = MAX_HEADS) -> list[Head]:
     """Return the first lines of the profiles of trusted users, the newest *most* ones. Never raises."""
     found: list[Head] = []
-    for folder in drops.folders(root, layout.PROFILES, trust):
-        with suppressed(OSError):
-            dated = sorted(
-                ((item.stat(follow_symlinks=False).st_mtime, item.name) for item in folder.json_files()), reverse=True
-            )
-            for written, file in dated[:most]:
-                head = _head(folder, file, trust)
-                if head is not None:
-                    found.append(replace(head, written=written))
+    for folder, name, _written in newest(root, trust, most=most):
+        read = read_from(folder, name, trust, head_of, MAX_HEAD)
+        if read is not None:
+            found.append(replace(_placed(read[0], name, read[1]), written=read[1].st_mtime))
     return sorted(found, key=lambda head: -head.written)[:most]
 
 
-def _head(folder: Folder, file: str, trust: Trust) -> Head | None:
-    name = file.removesuffix(layout.GROWING)
-    with suppressed(OSError, ValueError):
-        found = read_from(folder, file_of(name), trust, lambda data: head_of(data.partition(b"\n")[0]), MAX_HEAD)
-        if found is not None and found[0] is not None:
-            return replace(found[0], name=name, uid=found[1].st_uid, size=found[1].st_size)
-    return None
+def _placed(head: Head, name: str, status: os.stat_result) -> Head:
+    return replace(head, name=name, uid=status.st_uid, size=status.st_size)
 
 
 def of_package(root: str, package: str, trust: Trust) -> Profile | None:
@@ -437,14 +421,9 @@ def of_package(root: str, package: str, trust: Trust) -> Profile | None:
 
 def remove(root: str, name: str, trust: Trust, uid: int) -> bool:
     """Remove a user's profile of this name, if this process may; return whether one went."""
-    folders = drops.folders(root, layout.PROFILES, trust)
-    return sum(folder.remove(file_of(name)) for folder in folders if folder.status.st_uid == uid) > 0
+    return sum(folder.remove(file_of(name)) for folder in folders(root, trust, uid)) > 0
 
 
 def file_of(name: str) -> str:
     """What the file of a profile is called. Raises ValueError for what is no name of one."""
     return f"{_name(name)}{layout.GROWING}"
-
-
-def _path(directory: str, name: str) -> str:
-    return f"{directory}/{file_of(name)}"

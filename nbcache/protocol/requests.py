@@ -4,14 +4,15 @@
 
     request = JSON object on one line, UTF-8, at most MAX_REQUEST bytes
         nbcache      = "request"
-        version      = 1 | 2 | 3            ; 2 from a process that compiles for a GPU; 3 for a profile
+        version      = 4
         key          = 64 hex digits        ; what the client looked for; whoever builds it computes it anew
         kind         = text                 ; "dispatcher", "ufunc", "cfunc"; for a GPU: "cuda kernel",
                                             ; "cuda device function"; "profile": see below
         function     = "module:qualname"
         signature    = text                 ; for people
         types        = {"version", "args": [type...], "returns": type}   ; `nbcache.glue.requests.types`
-        by           = {"source": digest} | {"pickle": base64}
+        source       = digest | null        ; of the module that has the function; null for a function by value
+        value        = base64 | null        ; the pickled function, if it comes by value
         modules      = [name...]            ; to be imported first: they registered something with Numba
         path         = [directory...]       ; where the client's interpreter looks for modules
         interpreter  = text                 ; the client's ``sys.executable``
@@ -19,33 +20,30 @@
         toolchain    = text                 ; for people
         components   = [[label, text]...]   ; the key in words, to say what differs
         created      = Unix time [s]
-        client       = {"host", "pid"}
-        cuda         = {"cc": text, "toolkit": {label: text...}}         ; in version 2 alone
+        host, pid    = text, number         ; who asks
+        cc           = text                 ; "" where the client is known to have no device
+        toolkit      = {label: text...}
 
 A type of `args` is null for an argument that is left out and whose default can't be written. `types` is
-``{"version", "pickled": true}`` where the pickle of `by` has them beside the function.
-`by` says where the function comes from: by reference, found as `function` in a module whose source file has that
-digest (blake2b, 16 bytes); or by value. `cc` is the compute capability of the client's device (`9.0a`): a function for
-the CPU has one where its module may compile kernels when it is imported. `toolkit` is what identifies the libraries
-that compile a kernel: whoever has others builds something else.
+``{"version", "pickled": true}`` where the pickle of `value` has them beside the function.
+A function by reference is found as `function` in a module whose source file has the digest `source` (blake2b, 16
+bytes). `cc` is the compute capability of the client's device (`9.0a`): a function for the CPU has one where its module
+may compile kernels when it is imported. `toolkit` is what identifies the libraries that compile a kernel: whoever has
+others builds something else.
 
 A request of kind "profile" asks for all that a profile lists and that isn't there (`nbcache.protocol.profiles`), under
-the keys that it has in the environment that the request names. `by` has the profile's name as its source, `types` whose
-profile it is, and which package of it is wanted ("" for all): ``{"uid", "package", "lane"}``. Its `key` is no
+the keys that it has in the environment that the request names. Its `source` is the profile's name, its `types` say
+whose profile it is, and which package of it is wanted ("" for all): ``{"uid", "package", "lane"}``. Its `key` is no
 function's but a reserved one; each lane of a profile has another one.
 
-Version log:
-
-1. First version.
-2. `cuda`, and kinds that have it. What has none is written in version 1 still, which older daemons understand.
-3. The kind "profile", with all fields of version 2.
+Version log: up to 3, fields were nested, and there were only those that a kind needs.
 
 What is guaranteed
 ------------------
 - **Reading raises nothing but** :class:`BadRequestError`, with one line that says what is wrong, whatever the bytes.
 - **A request that was read is only text.** Nothing in it was imported, evaluated or unpickled; whether that may be done
-  is for whoever reads to decide, by the rule of trust. All of it but `types` and `by` is text that can be a file's name
-  and part of an environment: there is one check for it, and it refuses NUL and lone surrogates.
+  is for whoever reads to decide, by the rule of trust. All of it but `types` and `value` is text that can be a file's
+  name and part of an environment: there is one check for it, and it refuses NUL and lone surrogates.
 - Unknown fields are ignored; unknown versions are refused.
 """
 
@@ -57,7 +55,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import capabilities
 from nbcache.errors import NbcacheError
@@ -68,6 +66,7 @@ from nbcache.grammar import (
     fields,
     hexadecimal,
     mapping,
+    maybe,
     member,
     natural,
     number,
@@ -77,10 +76,10 @@ from nbcache.grammar import (
 )
 from nbcache.store import entry, layout
 
-REQUEST_VERSION: Final = 3
-"""The newest version that is understood."""
-_WITH_CUDA: Final = 2
-_WITHOUT_CUDA: Final = 1
+if TYPE_CHECKING:
+    from nbcache.store.found import FoundEntry
+
+REQUEST_VERSION: Final = 4
 MAX_REQUEST: Final = 16 << 20
 """The longest request [bytes]. A pickled function holds the arrays it reads."""
 SECTION: Final = entry.ASKED_BY
@@ -97,7 +96,7 @@ PROFILE: Final = "profile"
 """The kind of a request for a whole profile."""
 
 
-class BadRequestError(NbcacheError):
+class BadRequestError(NbcacheError, ValueError):
     """Bytes that are no request of this version. Its text is one line for a person."""
 
 
@@ -183,82 +182,69 @@ class Request:
 
     def line(self) -> bytes:
         """The request as JSON, without a newline. Raises BadRequestError if it is too long."""
-        by = {"source": self.source} if self.value is None else {"pickle": base64.b64encode(self.value).decode("ascii")}
         said = {
-            "nbcache": "request",
-            "version": REQUEST_VERSION if self.is_profile else _WITH_CUDA if self.cc else _WITHOUT_CUDA,
-            "key": self.key,
-            "kind": self.kind,
-            "function": self.function,
-            "signature": self.signature,
-            "types": self.types,
-            "by": by,
-            "modules": self.modules,
-            "path": self.path,
-            "interpreter": self.interpreter,
-            "settings": self.settings,
-            "toolchain": self.toolchain,
-            "components": self.components,
-            "created": self.created,
-            "client": {"host": self.host, "pid": self.pid},
-            **({"cuda": {"cc": self.cc, "toolkit": self.toolkit}} if self.cc or self.is_profile else {}),
-        }
+            "nbcache": "request", "version": REQUEST_VERSION, **{name: getattr(self, name) for name in FIELDS},
+            "value": None if self.value is None else base64.b64encode(self.value).decode("ascii"),
+        }  # fmt: skip
         line = json.dumps(said, separators=(",", ":"), ensure_ascii=True).encode("ascii")
         if len(line) > MAX_REQUEST:
-            msg = f"the request is longer than {MAX_REQUEST} bytes"
-            raise BadRequestError(msg)
+            raise BadRequestError(f"the request is longer than {MAX_REQUEST} bytes")
         return line
 
 
 def read(line: bytes) -> Request:
     """Return the request that a line is. Raises BadRequestError, and nothing else."""
     if len(line) > MAX_REQUEST:
-        msg = f"it is longer than {MAX_REQUEST} bytes"
-        raise BadRequestError(msg)
+        raise BadRequestError(f"it is longer than {MAX_REQUEST} bytes")
     if sum(map(line.count, (b"[", b"{", b","))) > MAX_PARTS:
-        msg = f"it has more than {MAX_PARTS} parts"
-        raise BadRequestError(msg)
+        raise BadRequestError(f"it has more than {MAX_PARTS} parts")
     try:
         said = json.loads(line, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        msg = "it is not JSON"
-        raise BadRequestError(msg) from error
-    if not isinstance(said, dict) or said.get("nbcache") != "request":
-        msg = "it is not a request"
-        raise BadRequestError(msg)
-    version = said.get("version")
-    if type(version) is not int or not _WITHOUT_CUDA <= version <= REQUEST_VERSION:
-        known = f"{_WITHOUT_CUDA} to {REQUEST_VERSION} are understood"
-        msg = f"it is a request of version {_shown(version, 40)}; {known}"
-        raise BadRequestError(msg)
+        raise BadRequestError("it is not JSON") from error
+    return parsed(said)
+
+
+def of_entry(found: FoundEntry) -> Request | None:
+    """Return what an entry says that it can be asked for with; None if it says nothing of the kind."""
     try:
-        return _request(said, _READERS[version])
+        return read(found.section(SECTION) or b"")
+    except BadRequestError:
+        return None
+
+
+def parsed(said: Any) -> Request:
+    """Return the request that JSON of any shape is. Raises BadRequestError, and nothing else."""
+    if not isinstance(said, dict) or said.get("nbcache") != "request":
+        raise BadRequestError("it is not a request")
+    try:
+        if said.get("version") != REQUEST_VERSION:
+            raise Malformed(str(REQUEST_VERSION), said.get("version")).inside("version")
+        read = _read(said)
+        _insist(read)
     except Malformed as error:
-        msg = f"its field {error}"
-        raise BadRequestError(msg) from error
+        raise BadRequestError(f"its field {error}") from error
+    return Request(**read)
 
 
-def _request(said: dict[str, Any], readers: Mapping[str, Reader]) -> Request:
-    read = fields(readers, others=True)(said)
-    by, client, cuda = read.pop("by"), read.pop("client"), read.pop("cuda", _NO_CUDA)
-    by_value = "pickle" in by
+def _insist(read: Mapping[str, Any]) -> None:
+    """Raise Malformed for fields that don't go together."""
+    is_profile, by_value = read["kind"] == PROFILE, read["value"] is not None
+    if layout.is_reserved(read["key"]) != is_profile:
+        # Who asks for what is no function never waits for one.
+        raise Malformed("a reserved key" if is_profile else "the key of a function", read["key"]).inside("key")
+    if read["kind"] in CUDA_KINDS and not read["cc"]:
+        raise Malformed("a compute capability", read["cc"]).inside("cc")
+    if by_value == (read["source"] is not None) or (by_value and is_profile):
+        raise Malformed("there for what comes by reference alone", read["source"]).inside("source")
     if not by_value:
         member(read, "function", named_function)
-    source, value = (
-        (None, member(by, "pickle", base64_bytes)) if by_value else (fields(_SOURCE, others=True)(by)["source"], None)
-    )
-    return Request(**read, **cuda, source=source, value=value, host=client["host"], pid=int(client["pid"]))
+    if is_profile:
+        member(read, "types", _LANE)
 
 
 def _finite(digits: str) -> float:
     return number(float(digits))
-
-
-def _shown(value: object, most: int) -> str:
-    try:
-        return repr(value)[:most]
-    except RecursionError:
-        return "something nested too deeply"
 
 
 def _text(value: Any) -> str:
@@ -281,6 +267,8 @@ def _matching(pattern: re.Pattern[str], words: str) -> Reader:
 
 
 def _capability(value: Any) -> str:
+    if value == "":
+        return ""
     try:
         return capabilities.spelt(capabilities.named(_text(value)))
     except ValueError:
@@ -300,32 +288,17 @@ def _anything(value: Any) -> Any:
 
 
 any_key: Final = hexadecimal(layout.KEY_SIZE)
-
-
-def _key(value: Any) -> Any:
-    if layout.is_reserved(any_key(value)):
-        raise Malformed("the key of a function", value)
-    return value
-
-
-def _no_key(value: Any) -> Any:
-    """Of what asks for no function: who asks for one never waits for that."""
-    if not layout.is_reserved(any_key(value)):
-        raise Malformed("a reserved key", value)
-    return value
-
-
 _module: Final = _matching(re.compile(r"\w+(\.\w+)*"), "the name of a module")
 named_function: Final = _matching(re.compile(r"\w+(\.\w+)*:.+", re.DOTALL), "module:qualname")
 _setting: Final = _matching(re.compile(r"NUMBA_[A-Z0-9_]+", re.ASCII), "one of Numba's settings")
-_SOURCE: Final = {"source": hexadecimal(32)}
 FIELDS: Final[Mapping[str, Reader]] = {
-    "key": _key,
-    "kind": choice(*KINDS),
+    "key": any_key,
+    "kind": choice(*KINDS, *CUDA_KINDS, PROFILE),
     "function": _text,
     "signature": _text,
     "types": mapping(_anything),
-    "by": mapping(_anything),
+    "source": maybe(hexadecimal(32)),
+    "value": maybe(base64_bytes),
     "modules": several(_module, most=MAX_ITEMS),
     "path": several(_text, most=MAX_ITEMS),
     "interpreter": _text,
@@ -333,27 +306,11 @@ FIELDS: Final[Mapping[str, Reader]] = {
     "toolchain": _text,
     "components": several(row(_text, _text), most=MAX_ITEMS),
     "created": number,
-    "client": fields({"host": _text, "pid": number}, others=True),
+    "host": _text,
+    "pid": natural,
+    "cc": _capability,
+    "toolkit": mapping(_text, MAX_ITEMS, names=_text),
 }
-_WITH_DEVICE: Final[Mapping[str, Reader]] = {
-    **FIELDS,
-    "kind": choice(*KINDS, *CUDA_KINDS),
-    "cuda": fields({"cc": _capability, "toolkit": mapping(_text, MAX_ITEMS, names=_text)}, others=True),
-}
-_cuda: Final = _WITH_DEVICE["cuda"]
-
-
-def _cuda_or_none(value: Any) -> Any:
-    return _NO_CUDA if value == _NO_CUDA else _cuda(value)
-
-
-_NO_CUDA: Final[Mapping[str, Any]] = {"cc": "", "toolkit": {}}
-_PROFILE: Final[Mapping[str, Reader]] = {
-    **_WITH_DEVICE,
-    "key": _no_key,
-    "kind": choice(PROFILE),
-    "by": fields(_SOURCE),
-    "types": fields({"uid": natural, "package": _text, "lane": natural}, others=True),
-    "cuda": _cuda_or_none,
-}
-_READERS: Final = {_WITHOUT_CUDA: FIELDS, _WITH_CUDA: _WITH_DEVICE, REQUEST_VERSION: _PROFILE}
+"""All fields of a request that its file has."""
+_read: Final = fields(FIELDS, others=True)
+_LANE: Final = fields({"uid": natural, "package": _text, "lane": natural}, others=True)

@@ -20,13 +20,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from nbcache.errors import NbcacheError
-from nbcache.grammar import fields, mapping, natural, number
-from nbcache.passing import suppressed
+from nbcache.grammar import Malformed, fields, natural, number
 from nbcache.protocol import profiles, requests
-from nbcache.store import drops, layout
+from nbcache.store import layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,50 +80,32 @@ def line(request: Request, files: Sequence[str], lanes: int, since: float) -> by
 def read(root: str, trust: Trust, uid: int, known: Mapping[str, Sources]) -> dict[str, Sources]:
     """Return those of a user's newest profiles, by their names; *known* are those that were read before."""
     found: dict[str, Sources] = {}
-    for folder in drops.folders(root, layout.PROFILES, trust):
-        with suppressed(OSError):
-            if folder.status.st_uid != uid:
-                continue
-            dated = ((item.stat(follow_symlinks=False).st_mtime_ns, item.name) for item in folder.json_files())
-            for written, file in sorted(dated, reverse=True)[: profiles.MAX_HEADS]:
-                before = known.get(file)
-                now = before if before is not None and before.written == written else _read(folder, file, trust, uid)
-                if now is not None:
-                    found[file] = now
+    for folder, name, written in profiles.newest(root, trust, uid):
+        before = known.get(name)
+        now = before if before is not None and before.written == written else _read(folder, name, trust)
+        if now is not None:
+            found[name] = now
     return found
 
 
-def _read(folder: Folder, file: str, trust: Trust, uid: int) -> Sources | None:
-    name = file.removesuffix(layout.GROWING)
-    with suppressed(OSError, ValueError):
-        most = profiles.MAX_HEAD + MAX_LINE
-        found = profiles.read_from(folder, profiles.file_of(name), trust, _parsed, most)
-        if found is None:
-            return None
-        (program, asked, said), status = found
-        types = {"uid": uid, "package": "", "lane": 0}
-        asked = replace(asked, source=name, function=f"profile:{program}", uid=uid, types=types)
-        files, lanes = frozenset(said["files"]), int(said["lanes"])
-        return Sources(name, program, status.st_mtime_ns, said["since"], files, asked, lanes)
-    return None
+def _read(folder: Folder, name: str, trust: Trust) -> Sources | None:
+    found = profiles.read_from(folder, name, trust, _parsed, profiles.MAX_HEAD + MAX_LINE)
+    if found is None:
+        return None
+    sources, status = found
+    uid, program = status.st_uid, sources.program
+    types = {"uid": uid, "package": "", "lane": 0}
+    asked = replace(sources.asked, source=name, function=f"profile:{program}", uid=uid, types=types)
+    return replace(sources, name=name, written=status.st_mtime_ns, asked=asked)
 
 
-_SOURCES: Final = {
-    "request": mapping(lambda value: value),
-    "files": requests.FIELDS["path"],
-    "lanes": natural,
-    "since": number,
-}
+_SOURCES: Final = {"request": requests.parsed, "files": requests.FIELDS["path"], "lanes": natural, "since": number}
 
 
-def _parsed(data: bytes) -> tuple[str, Request, dict[str, Any]]:
+def _parsed(data: bytes) -> Sources:
     first, second, _ = data.split(b"\n", 2)
-    head = profiles.head_of(first)
-    said: dict[str, Any] = fields(_SOURCES, others=True)(json.loads(second))
-    try:
-        request = requests.read(json.dumps(said["request"]).encode("ascii"))
-    except NbcacheError as error:
-        raise ValueError(str(error)) from error
-    if head is None or not request.is_profile:
-        raise ValueError("it has no sources")
-    return head.program, request, said
+    read = fields(_SOURCES, others=True)(json.loads(second))
+    if not read["request"].is_profile:
+        raise Malformed("the request for a profile", read["request"].kind)
+    program = profiles.head_of(first).program
+    return Sources("", program, 0, read["since"], frozenset(read["files"]), read["request"], read["lanes"])

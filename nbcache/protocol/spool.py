@@ -29,11 +29,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PASSING
+from nbcache.grammar import document, record
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.protocol import requests
@@ -315,20 +316,14 @@ def _failure_paths(root: str) -> list[str]:
 
 
 def _write_failure(root: str, name: str, failure: Failure) -> None:
-    said = {"nbcache": "failure", "version": FAILURE_VERSION}
-    said.update({name: getattr(failure, name) for name in Failure.__slots__})
-    data = json.dumps(said).encode("ascii")
+    data = json.dumps({"nbcache": "failure", "version": FAILURE_VERSION, **asdict(failure)}).encode("ascii")
     with suppressed(OSError):
         atomic.write_file(f"{root}/{layout.FAILED}/{name}{SUFFIX}", data, durable=False)
 
 
 def _read_failure(path: str) -> Failure | None:
-    found = content.read_json(path, MAX_FAILURE)
-    try:
-        said = {} if found is None else found[0]
-        if said["nbcache"] != "failure" or said["version"] != FAILURE_VERSION:
-            return None
-        text = {name: str(said[name]) for name in ("key", "function", "signature", "reason", "host")}
-        return Failure(**text, attempts=int(said["attempts"]), created=float(said["created"]))
-    except (ValueError, KeyError, TypeError, OverflowError):
-        return None
+    found = content.read_json(path, MAX_FAILURE, parse=lambda data: _FAILURE(content.parsed(data)))
+    return None if found is None else found[0]
+
+
+_FAILURE: Final = document("failure", FAILURE_VERSION, record(Failure, others=True))

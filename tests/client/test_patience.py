@@ -1,6 +1,7 @@
 """How long a process waits for others, by a clock that tests turn."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -152,14 +153,14 @@ def test_a_forked_child_has_an_account_of_its_own(clock, counters):
     assert os.waitpid(pid, 0)[1] == 0
 
 
-def test_progress_is_processor_time(clock):
-    spent = [None]
+def test_progress_is_processor_time(clock, counters):
+    spent, wait = [None], account(counters).wait()
     watch = patience.Watch(lambda: spent[0])
 
     def seen(value, seconds=1.0):
         spent[0] = value
         clock.now += seconds
-        return watch.advanced()
+        return watch.look(wait)
 
     assert not seen(None)
     assert not seen(0.0)
@@ -196,14 +197,15 @@ def test_limits_that_somebody_set_hold_in_a_crowd_as_well(clock, counters):
 
 
 def test_a_crowd_is_what_was_added_since_it_was_last_asked(clock):
-    kept = iter([5.0, 5.5, None, 7.0, 1.0])
-    crowd = patience.Crowd(lambda: next(kept))
+    kept = iter([5.0, 5.5, None, 7.0, 8.0])
     told = []
-    for _ in range(5):
-        told.append(crowd.grew())
-        assert crowd.grew() == 0.0
+    wait = SimpleNamespace(excuse=told.append)
+    watch = patience.Watch(lambda: None, lambda: next(kept))
+    for _ in range(4):
         clock.now += 1
-    assert told == [0.0, 0.5, 0.0, 0.0, 0.0]
+        assert not watch.look(wait)
+        assert not watch.look(wait)
+    assert told == [0.5, 1.0]
 
 
 def test_who_has_a_processor_to_himself_is_waited_for(clock):

@@ -216,7 +216,7 @@ def test_the_bridge_has_the_network_and_nothing_else(place, uid):
 BRIDGE = """
 import json, socket, sys
 orders = socket.socket(fileno=int(sys.argv[1]))
-orders.send(json.dumps({"ready": 3}).encode())
+orders.send(json.dumps({"ready": 4}).encode())
 for each in json.loads(sys.argv[2]):
     orders.send(each.encode())
 orders.recv(1)

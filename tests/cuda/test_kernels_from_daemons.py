@@ -131,8 +131,9 @@ def test_an_interpreter_without_numba_cuda_says_so(place):
     run({"kernel": program}, tree, store=place / "store", env={"NBCACHE_RECORD": str(warm)})
     (line,) = warm.read_text().splitlines()
     job = (
-        "import os, sys\nsys.modules['numba_cuda'] = None\nfrom nbcache.daemon import jobs\n"
-        f"print(jobs.build({line!r}, {str(place / 'other')!r}, [os.getuid()]))\n"
+        "import sys\nsys.modules['numba_cuda'] = None\nfrom nbcache.daemon import jobs, worker\n"
+        "from nbcache.store.directory import Store\nfrom nbcache.trust import Trust\n"
+        f"worker.store = Store({str(place / 'other')!r}, Trust(), writable=False)\nprint(jobs.build({line!r}))\n"
     )
     said = subprocess.run([sys.executable, "-c", job], capture_output=True, text=True, check=True, cwd=place).stdout
     assert said == f"['environment', \"numba-cuda isn't installed for {sys.executable}\"]\n"

@@ -627,7 +627,7 @@ with open({victim!r}, "rb") as file:
 sections = {{name: found.section(name) for name in found.section_sizes}}
 def hand_in(**changes):
     header = found.header._replace(extra={{"asked": 0, "built": 0, "host": "trustworthy"}}, **changes)
-    done = worker.HandingStore({store!r}, worker.rule([]), writable=True).publish(header, sections)
+    done = worker.HandingStore({store!r}, worker.rule(), writable=True).publish(header, sections)
     print("forgery:", done.ok, done.reason, file=sys.stderr)
 hand_in(build="forged")
 for number in range(10):

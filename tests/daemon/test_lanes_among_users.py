@@ -30,7 +30,7 @@ FORGING = """
 import glob, os, sys
 from nbcache.daemon import worker
 from nbcache.store import entry
-store = worker.HandingStore({store!r}, worker.rule([]), writable=True)
+store = worker.HandingStore({store!r}, worker.rule(), writable=True)
 for path in glob.glob({copies!r} + "/*"):
     with open(path, "rb") as file:
         found = entry.parse(file.read())

@@ -36,8 +36,9 @@ def publisher(store, log):
 
 def take(publisher, data, ticket=None):
     """Hand bytes in as a job does; return what became of it."""
-    fd = channel.sealed(data)
-    return publisher.take(ticket or Ticket(KEY, asked=5, built=6), lambda most: channel.unsealed([fd], most))
+    with channel.sealed(data) as fd:
+        given = os.dup(fd)
+    return publisher.take(ticket or Ticket(KEY, asked=5, built=6), lambda most: channel.unsealed([given], most))
 
 
 def encoded(key=KEY, **more):

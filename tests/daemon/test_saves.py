@@ -218,7 +218,7 @@ class Daemon:
 @pytest.fixture
 def found(store, files):
     leave(store, files)
-    return sources.read(store.path, store.trust, os.geteuid(), {})[f"{NAME}.jsonl"]
+    return sources.read(store.path, store.trust, os.geteuid(), {})[NAME]
 
 
 def test_lanes_of_what_is_saved_give_way_and_are_told_of_once_they_are_over(store, found):

@@ -43,7 +43,7 @@ for path in glob.glob({copies!r} + "/*"):
     sections = {{name: found.section(name) for name in found.section_sizes}}
     for guard in (found.header.guard, "another"):
         forged = found.header._replace(build="forged", guard=guard)
-        worker.HandingStore({store!r}, worker.rule([]), writable=True).publish(forged, sections)
+        worker.HandingStore({store!r}, worker.rule(), writable=True).publish(forged, sections)
 """
 FILLING = """
 import os
@@ -51,7 +51,7 @@ from nbcache.daemon import worker
 from nbcache.store.entry import Header
 for number in range(3):
     header = Header(os.urandom(32).hex(), "dispatcher", "big:g", "", "", 0.0, 0.0, "b" * 16, "", {{}})
-    worker.HandingStore({store!r}, worker.rule([]), writable=True).publish(header, {{"object": os.urandom(1 << 20)}})
+    worker.HandingStore({store!r}, worker.rule(), writable=True).publish(header, {{"object": os.urandom(1 << 20)}})
 """
 LIMIT = "6MB"
 

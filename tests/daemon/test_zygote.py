@@ -22,6 +22,6 @@ def test_a_job_without_descriptors_says_so(outside, monkeypatch):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
 
     monkeypatch.setattr(zygote, "open", none_left, raising=False)
-    order = channel.sealed(json.dumps({"call": "math:sqrt", "args": [4.0], "bytes": 1 << 40}).encode())
-    said = outside._carried_out(1, order)
+    with channel.sealed(json.dumps({"call": "math:sqrt", "args": [4.0], "bytes": 1 << 40}).encode()) as order:
+        said = outside._carried_out(1, os.dup(order))
     assert blame.tells_scarcity(said["crash"]), said

@@ -10,6 +10,7 @@ import time
 import pytest
 from nbtest.samples import SIGN
 
+from nbcache import processes
 from nbcache.config import Settings
 from nbcache.protocol import heartbeats
 from nbcache.protocol.heartbeats import DEAD_SECONDS
@@ -129,8 +130,8 @@ print(found.alive, found.gone)
 def test_pids_of_another_namespace_say_nothing(root):
     """Sidecars of a pod: one hostname, and pids that mean something else to each."""
     here = os.getpid()
-    sign = dataclasses.replace(SIGN, host=layout.host(), pid=here, place=heartbeats.place(), beat=time.time())
-    heartbeats.write(root, dataclasses.replace(sign, born=heartbeats.birth(here)))
+    sign = dataclasses.replace(SIGN, host=layout.host(), pid=here, place=processes.place(), beat=time.time())
+    heartbeats.write(root, dataclasses.replace(sign, born=processes.birth(here)))
     command = [sys.executable, "-c", IN_ANOTHER_NAMESPACE, root]
     outside = subprocess.run(command, capture_output=True, text=True, check=True)
     assert outside.stdout == "True False\n"
@@ -158,14 +159,14 @@ def test_one_of_two_clocks_may_be_wrong(root, said, dated, alive):
 
 def test_a_pid_that_is_another_process_s_now():
     pid = os.getpid()
-    mine = dataclasses.replace(SIGN, place=heartbeats.place(), pid=pid, born=heartbeats.birth(pid), beat=time.time())
+    mine = dataclasses.replace(SIGN, place=processes.place(), pid=pid, born=processes.birth(pid), beat=time.time())
     assert mine.alive
     assert dataclasses.replace(mine, born=0).alive
     assert not dataclasses.replace(mine, born=mine.born + 1).alive
     assert dataclasses.replace(mine, born=mine.born + 1, place="elsewhere").alive
     assert dataclasses.replace(mine, pid=1 << 40, place="").alive
     assert not dataclasses.replace(mine, pid=1 << 40).alive
-    assert heartbeats.birth(1 << 40) == 0
+    assert processes.birth(1 << 40) == 0
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_profile_lies_in_its_users_own_directory(root):
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda data: data.replace(b'"version":2', b'"version":1', 1),
+        lambda data: data.replace(b'"version":3', b'"version":1', 1),
         lambda data: data.replace(b'"seconds"', b'"seconbs"', 1),
         lambda data: data.replace(b'"inside":[]', b'"inside":[7]', 1),
         lambda data: data.replace(b"lib:f", b"lib f", 1),

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from nbcache.protocol.profiles import Profile
     from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
-    from nbcache.trust import Trust
 
 _log = logging.getLogger("nbcache")
 PAUSE_SECONDS: Final = 0.05
@@ -30,14 +29,11 @@ PAUSE_SECONDS: Final = 0.05
 class Lane:
     """One way through a profile, in a process of its own with the hook switched on."""
 
-    def __init__(
-        self, asked: Request, profile: Profile, trust: Trust, store: Store, maker: KeyMaker | None = None
-    ) -> None:
+    def __init__(self, asked: Request, profile: Profile, store: Store, maker: KeyMaker | None = None) -> None:
         """*asked* names the environment: where modules are looked for."""
         self._asked = asked
         self._units = profile.units
         self._todo = profile.in_order()
-        self._trust = trust
         self._store = store
         self._maker = maker or KeyMaker()
         self._elsewhere: dict[int, str] = {}
@@ -49,7 +45,7 @@ class Lane:
         """Compile for so long [s] at most; return whether there may be more to do. Raises RefusedError for a bad
         path.
         """
-        carrying_out.become(self._asked.path, self._trust)
+        carrying_out.become(self._asked.path, self._store.trust)
         deadline = time.monotonic() + seconds
         while self._todo:
             if time.monotonic() > deadline or not may_go_on():

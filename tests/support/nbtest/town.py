@@ -26,7 +26,7 @@ with open({copy!r}, "rb") as file:
     found = entry.parse(file.read())
 sections = {{name: found.section(name) for name in found.section_sizes}}
 forged = found.header._replace(build="forged")
-done = worker.HandingStore({store!r}, worker.rule([]), writable=True).publish(forged, sections)
+done = worker.HandingStore({store!r}, worker.rule(), writable=True).publish(forged, sections)
 print("forgery:", done.ok, done.reason, file=sys.stderr)
 """
 FILLING = """
@@ -35,7 +35,7 @@ from nbcache.store.entry import Header
 import os
 for number in range(12):
     header = Header(os.urandom(32).hex(), "dispatcher", "big:g", "", "", 0.0, 0.0, "b" * 16, "", {{}})
-    worker.HandingStore({store!r}, worker.rule([]), writable=True).publish(header, {{"object": os.urandom(1 << 20)}})
+    worker.HandingStore({store!r}, worker.rule(), writable=True).publish(header, {{"object": os.urandom(1 << 20)}})
 """
 
 
