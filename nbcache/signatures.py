@@ -6,7 +6,7 @@
     signed = text "signer " name LF "not-after " seconds LF
 
 The text begins with what it is a text of, as no other kind does, so that a signature is of no use elsewhere:
-:mod:`nbcache.remote.signing` has that of entries, :mod:`nbcache.protocol.blobs` that of publications as bytes.
+:mod:`nbcache.remote.objects` has that of entries, :mod:`nbcache.protocol.blobs` that of publications as bytes.
 """
 
 from __future__ import annotations

@@ -11,9 +11,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
-from nbcache import __version__
 from nbcache.client import logs
-from nbcache.passing import let_pass
 from nbcache.process import os, time
 from nbcache.protocol import helper
 from nbcache.records import Record
@@ -34,8 +32,6 @@ NESTED_SHARE: Final = 0.1
 """Else while it takes no longer than this part of what a compilation took on average."""
 NESTED_BUDGET: Final = PROCESS_SECONDS / 2
 """And only until that was waited for in vain [s]: the rest is for what the program itself asks for."""
-STARTS: Final = 2
-"""How often a process starts a helper, at most."""
 
 
 class Asked(Record):
@@ -56,15 +52,13 @@ class Remote:
         """Look for nobody yet."""
         self._settings = settings
         self._counters = counters
-        self._place = helper.meeting(settings, __version__)
         self._restart()
 
     def _restart(self) -> None:
         self._pid = os.getpid()
+        self._line = helper.Line(self._settings)
         self._lock = threading.Lock()
         self._spent = 0.0
-        self._starts = 0
-        self._started = -LOOKUP_SECONDS
         self._average = 0.0
         self._asked: set[tuple[str, int]] = set()
 
@@ -84,7 +78,7 @@ class Remote:
         began = time.monotonic()
         answer = None
         try:
-            answer = helper.answered(self._place, "fetch", key, most, begin=self._begin, slot=slot)
+            answer = self._line.ask("fetch", key, most, slot=slot)
         finally:
             waited = time.monotonic() - began
             with self._lock:
@@ -105,11 +99,11 @@ class Remote:
 
     def offer(self, key: str) -> None:
         """Tell the helper of an entry that was built here."""
-        helper.offer(self._place, key)
+        self._line.offer(key)
 
     def _told(self, answer: Answer | None) -> str:
         if answer is None:
-            self._complain("no answer in time; `nbcache remote status` says from which server")
+            self._complain(self._line.problem or "no answer in time; `nbcache remote status` says from which server")
             return reasons.REMOTE_FAILED
         self._average = answer.seconds
         if answer.state == helper.FAILED:
@@ -125,35 +119,3 @@ class Remote:
         logs.once(
             _log, logging.WARNING, "the remote cache can't be used; compiling what is not in the local store: %s", why
         )
-
-    def _begin(self, left: float) -> bool:
-        """Have a helper started, unless somebody did; return whether one may be there soon, in what is *left* [s]."""
-        problem = helper.folder_problem(self._place.folder)
-        if problem is not None:
-            self._complain(problem)
-            return False
-        if time.monotonic() - self._started < LOOKUP_SECONDS or self._is_running():
-            return True
-        if self._starts >= STARTS:
-            return False
-        self._starts += 1
-        self._started = time.monotonic()
-        return helper.start(self._settings, left)
-
-    def _is_running(self) -> bool:
-        """Whether somebody holds the helper's lock: it is there, or soon will be."""
-        import fcntl
-
-        try:
-            fd = os.open(self._place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as raised:
-            let_pass(raised)
-            return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as raised:
-            let_pass(raised)
-            return True
-        finally:
-            os.close(fd)
-        return False

@@ -3,9 +3,10 @@
 One message each way over a ``SOCK_SEQPACKET`` socket, which is closed after that; JSON, at most :data:`MAX_MESSAGE`
 bytes::
 
-    question = {"v": 2, "ask": "fetch" | "offer" | "load" | "publish" | "status" | "stop", "key": key, "slot": slot,
+    question = {"v": 3, "ask": "fetch" | "offer" | "load" | "publish" | "status" | "stop", "key": key, "slot": slot,
                 "seconds": how long the answer is waited for, "since": date}
-    answer   = {"v": 2, "state": state, "why": text, "slot": slot, "seconds": average of a fetch, …}   ; none to offers
+    answer   = {"v": 3, "state": state, "why": text, "slot": slot, "seconds": average of a fetch}   ; none to offers
+             | {"v": 3, "tiers": …}                                     ; to "status": `nbcache.remote.helper.Helper`
 
 Who fetches says from which slot on, and is told which one something came from: a key's next variant is only asked for
 by who can't use the first. ``load`` and ``publish`` are about a published name, which stands for the key; who loads has
@@ -28,9 +29,11 @@ import signal
 import stat
 import struct
 import sys
-from typing import TYPE_CHECKING, Any, Final
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from nbcache import config, process
+from nbcache import __version__, config, process
+from nbcache.grammar import Malformed, choice, record
 from nbcache.passing import let_pass
 from nbcache.process import os, time
 from nbcache.records import Record
@@ -46,7 +49,8 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
     from nbcache.secret import Secret
 
-VERSION: Final = 2
+T = TypeVar("T")
+VERSION: Final = 3
 MAX_MESSAGE: Final = 1 << 16
 CAME: Final = reasons.CAME
 """Something is in the store that wasn't there."""
@@ -59,6 +63,8 @@ REFUSED: Final = "refused"
 STATES: Final = frozenset({CAME, MISSING, FAILED, REFUSED})
 _PASSED_ON: Final = ("dir", "remote", "trusted_keys", "signing_key", "readonly", "trusted_uids", "umask", "max_size")
 _PEER: Final = struct.Struct("3i")
+AGAIN_SECONDS: Final = 60.0
+"""How soon a process starts another helper if one came to nothing [s]."""
 _POLL_SECONDS: Final = 0.002
 _AGAIN_SECONDS: Final = 0.005
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
@@ -90,15 +96,32 @@ class Meeting(Record):
     """Held by the helper as long as it runs."""
 
 
+class Question(Record):
+    """What a helper is asked."""
+
+    ask: str
+    key: str = ""
+    slot: int = 0
+    """From which one on."""
+    seconds: float = 0.0
+    """How long the answer is waited for [s]."""
+    since: float = 0.0
+
+    def said(self) -> bytes:
+        """Return it as a message."""
+        return json.dumps({"v": VERSION, **self._asdict()}).encode()
+
+
 class Answer(Record):
     """What a helper said."""
 
     state: str
-    why: str
-    seconds: float
+    """One of :data:`STATES`."""
+    why: str = ""
+    slot: int = 0
+    """Where it came from, or the first that was empty."""
+    seconds: float = 0.0
     """How long a fetch takes on average [s]."""
-    slot: int
-    """Where it came from."""
 
 
 def meeting(settings: Settings, release: str) -> Meeting:
@@ -198,52 +221,83 @@ def ask(
         if not is_own(line):
             return None
         try:
-            told = {"v": VERSION, "ask": question, "key": key, "slot": slot, "seconds": seconds, "since": since}
-            line.send(json.dumps(told).encode())
+            line.send(Question(question, key, slot, seconds, since).said())
             return decode(line.recv(MAX_MESSAGE))
         except OSError as raised:  # it ended, or takes too long
             let_pass(raised)
             return None
 
 
-def answered(
-    place: Meeting, question: str, key: str, seconds: float, *, begin: Callable[[float], bool], slot: int = 0,
-    since: float = 0.0,
-) -> Answer | None:  # fmt: skip
-    """Ask a helper for so long [s] at most, and again where none was there; return what it says, None for nothing.
+def offer(place: Meeting, key: str) -> None:
+    """Tell a helper of an entry in the store that it may upload; nobody waits for anything.
 
-    *begin* is called, with the time that is left [s], to have one started; it returns whether one may be there soon.
-    """
-    deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0:
-        try:
-            return read_answer(ask(place, question, key, left, slot=slot, since=since))
-        except OSError as raised:  # none is there
-            let_pass(raised)
-        if not begin(left):
-            return None
-        time.sleep(_AGAIN_SECONDS)
-    return None
-
-
-def offer(place: Meeting, key: str) -> bool:
-    """Tell a helper of an entry in the store that it may upload; nobody waits for anything. Never raises.
-
-    Return whether one was told.
+    Raises OSError where none is there, or it is busy: the entry is in the store.
     """
     import socket as sockets
 
-    try:
-        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET) as line:
-            _insist_on_own(place.folder)
-            line.setblocking(False)
-            line.connect(place.socket)
-            if is_own(line):
-                line.send(json.dumps({"v": VERSION, "ask": "offer", "key": key}).encode())
-                return True
-    except OSError as raised:  # none is there, or it is busy: the entry is in the store
-        let_pass(raised)
-    return False
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET) as line:
+        _insist_on_own(place.folder)
+        line.setblocking(False)
+        line.connect(place.socket)
+        if is_own(line):
+            line.send(Question("offer", key).said())
+
+
+class Line:
+    """What a process has to do with the helper of its settings, which is started where there is none. Threads may
+    share it. Nothing raises.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Look for nobody yet."""
+        self.place = meeting(settings, __version__)
+        self.problem = ""
+        """Why no helper could be started, when that was last tried."""
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._started = -AGAIN_SECONDS
+
+    def ask(
+        self, question: str, key: str, seconds: float, *, starting: float = 0.0, slot: int = 0, since: float = 0.0
+    ) -> Answer | None:
+        """Ask for so long [s] at most, or as long as *starting* a helper may take; None for no answer."""
+
+        def say(left: float) -> Answer | None:
+            found = ask(self.place, question, key, min(left, seconds), slot=slot, since=since)
+            try:
+                return None if found is None else read_answer(found)
+            except Malformed:
+                return None
+
+        return self._spoken(say, max(seconds, starting))
+
+    def offer(self, key: str, starting: float = 0.0) -> None:
+        """Tell of an entry that may be uploaded; one that has to be started is waited for so long [s]."""
+        self._spoken(lambda _left: offer(self.place, key), starting)
+
+    def _spoken(self, say: Callable[[float], T], seconds: float) -> T | None:
+        deadline = time.monotonic() + seconds
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return say(max(left, 0.0))
+            except OSError as raised:  # none is there
+                let_pass(raised)
+            if left <= 0 or not self._begin(left):
+                return None
+            time.sleep(_AGAIN_SECONDS)
+
+    def _begin(self, left: float) -> bool:
+        """Have a helper started, unless one was lately; return whether one may be there soon, in what is *left* [s]."""
+        with self._lock:
+            starts = time.monotonic() - self._started >= AGAIN_SECONDS
+            if starts:
+                self._started, self.problem = time.monotonic(), ""
+        if starts:
+            self.problem = folder_problem(self.place.folder) or (
+                "" if start(self._settings, left) else "its helper can't be started"
+            )
+        return not self.problem
 
 
 def start(settings: Settings, seconds: float) -> bool:
@@ -312,10 +366,5 @@ def decode(data: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.get("v") == VERSION else None
 
 
-def read_answer(found: dict[str, Any] | None) -> Answer | None:
-    """Read the answer to a fetch; None for what is none."""
-    if found is None or found.get("state") not in STATES:
-        return None
-    seconds, slot = found.get("seconds"), found.get("slot")
-    seconds = seconds if type(seconds) is float else 0.0
-    return Answer(found["state"], str(found.get("why", "")), seconds, slot if type(slot) is int else 0)
+read_question: Final = record(Question, others=True)
+read_answer: Final = record(Answer, others=True, state=choice(*sorted(STATES)))

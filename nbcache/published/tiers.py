@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from nbcache import __version__
 from nbcache.passing import errors
 from nbcache.process import time
 from nbcache.protocol import helper
@@ -102,16 +101,6 @@ def _problem(answer: Answer | None) -> str:
 
 def _answer(settings: Settings, question: str, name: str, seconds: float, since: float = 0.0) -> Answer | None:
     """Ask the helper, starting one if there is none."""
-    place, why, is_started = helper.meeting(settings, __version__), "", False
-
-    def begin(left: float) -> bool:
-        nonlocal why, is_started
-        if not is_started:
-            why = helper.folder_problem(place.folder) or ""
-            if not why and not helper.start(settings, left):
-                why = "its helper can't be started"
-            is_started = not why
-        return is_started
-
-    answer = helper.answered(place, question, name, seconds, begin=begin, since=since)
-    return helper.Answer(helper.FAILED, why, 0.0, 0) if why else answer
+    line = helper.Line(settings)
+    answer = line.ask(question, name, seconds, since=since)
+    return helper.Answer(helper.FAILED, line.problem) if line.problem else answer

@@ -2,13 +2,10 @@
 
 ::
 
-    bundle   = tar, compressed by gzip: manifest entry*
-    manifest = nbcache-bundle.json: {"version": 1, "made": <Unix s>}
-    entry    = <64 hex digits>.<n>.nbo           ; key and number; an entry with its signatures (objects.py)
+    bundle = gzip of: "nbcache bundle 2" LF, object*, zeros of the size of an object's head    ; integers little-endian
+    object = key size entry                      ; a head: 32 bytes, u32; and an entry with its signatures (objects.py)
 
-Version log:
-
-1. First version.
+Version log: 1 was a tar.
 
 Each entry is judged for itself, as one from a remote cache is. So nothing has to be believed of the archive: entries
 that were taken out of one are missing, and what was put in is refused.
@@ -17,19 +14,16 @@ that were taken out of one are missing, and what was put in is refused.
 from __future__ import annotations
 
 import gzip
-import io
-import json
 import os
-import tarfile
-import time
+import struct
 import zlib
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nbcache import keyring
 from nbcache.errors import RemoteError
 from nbcache.regular import open_to_read
-from nbcache.remote import objects, signing
+from nbcache.remote import objects
 from nbcache.remote.objects import Admitted
 from nbcache.store import entry, layout, quarantine
 from nbcache.store.publish import PUBLISHED
@@ -42,9 +36,9 @@ if TYPE_CHECKING:
     from nbcache.store.directory import Store
     from nbcache.store.entry import Header
 
-MANIFEST: Final = "nbcache-bundle.json"
-VERSION: Final = 1
-MAX_MANIFEST: Final = 1 << 16
+VERSION: Final = 2
+_BEGIN: Final = f"nbcache bundle {VERSION}\n".encode()
+_HEAD: Final = struct.Struct("<32sI")
 MAX_ENTRIES: Final = 1_000_000
 MAX_BYTES: Final = 16 << 30
 """How large all entries of a bundle may be together [bytes]."""
@@ -60,15 +54,15 @@ def write(path: str, entries: Iterator[bytes]) -> tuple[int, int]:
     count = size = 0
     file = open(temporary, "xb")  # noqa: SIM115  what isn't ours by that name stays
     try:
-        with file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=_LEVEL) as archive:
+        with file, gzip.open(file, "wb", _LEVEL) as packed:
+            packed.write(_BEGIN)
             for data in entries:
                 opened = objects.open_entry(data)
                 assert isinstance(opened, Admitted)  # whoever made it encoded it
-                if not count:
-                    _add(archive, MANIFEST, json.dumps({"version": VERSION, "made": time.time()}).encode())
-                _add(archive, f"{opened.header.key}.{count}{layout.SUFFIX}", data)
+                packed.write(_HEAD.pack(bytes.fromhex(opened.header.key), len(data)) + data)
                 count += 1
                 size += len(data)
+            packed.write(bytes(_HEAD.size))
         if count:
             os.replace(temporary, path)
     finally:
@@ -89,7 +83,7 @@ def of_store(store: Store, key: SecretKey | None, trusted: Keyring | None) -> It
             whole = {each: content for each, content in sections.items() if content is not None}
             signed = found.header.signed
             if signed is None and key is not None:
-                signed = (signing.sign(key, found.header, whole),)
+                signed = (objects.sign(key, found.header, whole),)
             if len(whole) == len(sections) and (signed or (trusted is not None and trusted.unsigned)):
                 yield entry.encode(found.header._replace(signed=signed or ()), whole)
 
@@ -126,7 +120,7 @@ def sign(path: str, key: SecretKey) -> int:
             if isinstance(opened, str):
                 raise RemoteError(f"{path}: {name[:12]}: {opened}")
             header = _vouched(opened.header, key)
-            own = signing.sign(key, header, opened.sections)
+            own = objects.sign(key, header, opened.sections)
             others = tuple(each for each in header.signed or () if each.public != own.public)
             yield entry.encode(header._replace(signed=(*others, own)), opened.sections)
 
@@ -146,51 +140,22 @@ def _vouched(header: Header, key: SecretKey) -> Header:
 
 def read(path: str) -> Iterator[tuple[str, bytes]]:
     """Yield key and bytes of each entry of a bundle, unjudged. Raises RemoteError for what is no bundle, OSError."""
-    total = 0
-    for number, (name, data) in enumerate(_members(path)):
-        total += len(data)
-        if number > MAX_ENTRIES or total > MAX_BYTES:
-            raise RemoteError(f"{path} is no bundle: there is more in it than any has")
-        if number == 0:
-            _check_manifest(path, name, data)
-            continue
-        yield name.partition(".")[0], data
-
-
-def _members(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield name and bytes of each file in an archive: plain files alone, as `write` makes them.
-
-    Not by :meth:`tarfile.TarFile.next`, which reads headers of any length into memory, and keeps all that it has read.
-    """
+    count = total = 0
     try:
         with os.fdopen(open_to_read(path), "rb") as packed, gzip.open(packed) as file:
-            while (block := file.read(tarfile.BLOCKSIZE)).strip(tarfile.NUL):
-                member = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
-                if member.type != tarfile.REGTYPE or not 0 <= member.size <= objects.MAX_OBJECT:
-                    raise RemoteError(f"{path} is no bundle: {member.name!r:.80} in it is none of nbcache's")
-                data = file.read(member.size)
-                file.read(-member.size % tarfile.BLOCKSIZE)
-                if len(data) < member.size:
-                    raise RemoteError(f"{path} is no bundle, or is damaged: it ends too early")
-                yield member.name, data
-            if not block:
-                raise RemoteError(f"{path} is no bundle, or is damaged: it ends too early")
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
+            if file.read(len(_BEGIN)) != _BEGIN:
+                raise RemoteError(f"{path} is no bundle of nbcache's, or one of another version")
+            while (head := _HEAD.unpack(_exactly(file, _HEAD.size)))[1]:
+                count, total = count + 1, total + head[1]
+                if head[1] > objects.MAX_OBJECT or count > MAX_ENTRIES or total > MAX_BYTES:
+                    raise RemoteError(f"{path} is no bundle: there is more in it than any has")
+                yield head[0].hex(), _exactly(file, head[1])
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise RemoteError(f"{path} is no bundle, or is damaged: {error}") from error
 
 
-def _check_manifest(path: str, name: str, data: bytes) -> None:
-    try:
-        found: Any = json.loads(data[:MAX_MANIFEST]) if name == MANIFEST else None
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise RemoteError(f"{path} is no bundle of nbcache's")
-    if found.get("version") != VERSION:
-        raise RemoteError(f"{path} is a bundle of another version of nbcache ({found.get('version')!r:.20})")
-
-
-def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    info = tarfile.TarInfo(name)
-    info.size = len(data)
-    archive.addfile(info, io.BytesIO(data))
+def _exactly(file: gzip.GzipFile, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) < size:
+        raise EOFError("it ends too early")
+    return data

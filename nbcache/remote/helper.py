@@ -25,7 +25,9 @@ import nbcache
 from nbcache import signatures
 from nbcache.client import logs
 from nbcache.errors import NbcacheError, RemoteError
+from nbcache.grammar import Malformed
 from nbcache.protocol import helper as protocol
+from nbcache.protocol.helper import Answer
 from nbcache.remote.publications import Publications
 from nbcache.remote.reading import Reading
 from nbcache.remote.tiers import Tier
@@ -35,6 +37,7 @@ from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
     from nbcache.config import Settings
+    from nbcache.protocol.helper import Question
 
 _log = logging.getLogger("nbcache")
 IDLE_SECONDS: Final = 600.0
@@ -44,7 +47,7 @@ QUESTION_SECONDS: Final = 1.0
 MAX_MEMORY: Final = 4 << 30
 """How much memory the helper may have [bytes]: libraries hold what servers send as errors, however long that is."""
 LOCK_SECONDS: Final = 1.0
-"""How long the lock is tried for [s]: clients that look whether a helper runs hold it for an instant."""
+"""How long the lock is tried for [s]: one that ends holds it still when nobody can reach it any more."""
 _THREADS: Final = 32
 _BACKLOG: Final = 1024
 _MARGIN: Final = 0.9
@@ -76,16 +79,14 @@ class Helper:
         self._store = store
         self._key = key
 
-    def fetch(self, key: str, slot: int = 0) -> dict[str, Any]:
-        """Answer a client that misses something."""
-        done = self.reading.fetch(key, slot)
-        return {"state": done.state, "why": done.why, "slot": done.slot, "seconds": self.seconds}
-
-    def name(self, ask: str, name: str, seconds: float, since: float) -> dict[str, Any]:
-        """Answer who loads or publishes a name."""
-        names.check_name(name)
-        done = self.publications.load(name, seconds, since) if ask == "load" else self.publications.publish(name)
-        return {"state": done.state, "why": done.why}
+    def answer(self, question: Question) -> Answer:
+        """Answer a client that misses something, or who loads or publishes a name."""
+        if question.ask == "fetch":
+            return self.reading.fetch(question.key, question.slot)._replace(seconds=self.seconds)
+        names.check_name(question.key)
+        if question.ask == "load":
+            return self.publications.load(question.key, _MARGIN * question.seconds, question.since)
+        return self.publications.publish(question.key)
 
     @property
     def seconds(self) -> float:
@@ -105,33 +106,13 @@ class Helper:
         }
 
 
-class Broken:
-    """Stands in for a helper that can't work: it says why."""
-
-    uploading = None
-
-    def __init__(self, why: str) -> None:
-        """Remember it."""
-        self.why = why
-
-    def fetch(self, key: str, slot: int = 0) -> dict[str, Any]:  # noqa: ARG002  as a helper that works
-        """Say it."""
-        return {"state": protocol.FAILED, "why": self.why, "slot": slot, "seconds": 0.0}
-
-    def name(self, _ask: str, _name: str, _seconds: float, _since: float) -> dict[str, Any]:
-        """Say it."""
-        return self.fetch("")
-
-    def status(self) -> dict[str, Any]:
-        """Say it."""
-        return {"broken": self.why}
-
-
 class Server:
     """The socket, and who may speak over it."""
 
-    def __init__(self, place: protocol.Meeting, lock: int, helper: Helper | Broken, idle: float = IDLE_SECONDS) -> None:
-        """Listen; *lock* is the descriptor of the lock that is held for it. Raises OSError."""
+    def __init__(self, place: protocol.Meeting, lock: int, helper: Helper | str, idle: float = IDLE_SECONDS) -> None:
+        """Listen; *lock* is the descriptor of the lock that is held for it. In the place of a helper that can't work
+        stands why. Raises OSError.
+        """
         self._helper = helper
         self._lock = lock
         self._idle = idle
@@ -163,7 +144,7 @@ class Server:
         self._line.close()
         # Whoever misses something from here on starts another one, which need not wait for what is still uploaded.
         os.close(self._lock)
-        if self._helper.uploading is not None:
+        if isinstance(self._helper, Helper):
             self._helper.uploading.drain()
 
     def stop(self) -> None:
@@ -171,33 +152,32 @@ class Server:
         self._stopping.set()
 
     def _serve(self, client: socket.socket) -> None:
-        with client, suppress(OSError):
+        with client, suppress(OSError, Malformed):
             client.settimeout(QUESTION_SECONDS)
             if not protocol.is_own(client):
                 return
-            question = protocol.decode(client.recv(protocol.MAX_MESSAGE))
-            answer = self._answer(question) if question is not None else None
+            said = protocol.decode(client.recv(protocol.MAX_MESSAGE))
+            answer = self._answer(protocol.read_question(said)) if said is not None else None
             if answer is not None:
                 client.send(json.dumps({"v": protocol.VERSION, **answer}).encode())
 
-    def _answer(self, question: dict[str, Any]) -> dict[str, Any] | None:
-        ask, key = question.get("ask"), str(question.get("key", ""))
+    def _answer(self, question: Question) -> dict[str, Any] | None:
+        ask, helper = question.ask, self._helper
+        about = {"pid": os.getpid(), "release": nbcache.__version__}
         try:
-            if ask == "fetch":
-                slot = question.get("slot", 0)
-                return self._helper.fetch(key, slot if type(slot) is int and slot >= 0 else 0)
-            if ask in {"load", "publish"}:
-                seconds, since = (float(question.get(each, 0.0)) for each in ("seconds", "since"))
-                return self._helper.name(ask, key, _MARGIN * seconds, since)
-            if ask == "offer" and self._helper.uploading is not None:
-                self._helper.uploading.offer(key)
-            elif ask == "status":
-                return {**self._helper.status(), "pid": os.getpid(), "release": nbcache.__version__}
-            elif ask == "stop":
+            if ask == "stop":
                 self.stop()
+            elif isinstance(helper, str):
+                return {**Answer(protocol.FAILED, helper)._asdict(), "broken": helper, **about}
+            elif ask in {"fetch", "load", "publish"}:
+                return helper.answer(question)._asdict()
+            elif ask == "offer":
+                helper.uploading.offer(question.key)
+            elif ask == "status":
+                return {**helper.status(), **about}
         except Exception as error:  # noqa: BLE001  whoever asked goes on
             _log.debug("traceback of a question", exc_info=True)
-            return {"state": protocol.FAILED, "why": f"an internal error of nbcache: {type(error).__name__}"}
+            return Answer(protocol.FAILED, f"an internal error of nbcache: {type(error).__name__}")._asdict()
         return None
 
 
@@ -234,12 +214,12 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     logs.configure(settings)
     try:
-        helper: Helper | Broken = Helper(settings)
+        helper: Helper | str = Helper(settings)
     except NbcacheError as error:
-        helper = Broken(str(error))
+        helper = str(error)
     except Exception as error:  # noqa: BLE001  who asks is told, and doesn't wait for nobody
         _log.debug("traceback of a helper that can't work", exc_info=True)
-        helper = Broken(f"an internal error of nbcache: {type(error).__name__}")
+        helper = f"an internal error of nbcache: {type(error).__name__}"
     server = Server(place, lock, helper)
     signal.signal(signal.SIGTERM, lambda _number, _frame: server.stop())
     server.run()

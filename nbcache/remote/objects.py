@@ -23,6 +23,14 @@ It proves nothing. Who fetches compares it with the entry behind it, so an objec
 The names of objects are digests that cover both versions: nbcache of one version never meets what another one stored.
 What lies there all the same, of another version, is not there for a reader, and makes room for a writer.
 
+What is signed of an entry::
+
+    text = "nbcache signature 1" LF "format " FORMAT_VERSION LF "key " key LF "blake2b-256 " digest LF
+
+The digest is over the whole entry as it is encoded without signatures; the digests in entries are shorter and only
+notice damage. The key of the entry and the format's version stand beside it, so that a signature is of no use
+elsewhere. What follows the text, :mod:`nbcache.signatures` says.
+
 What is guaranteed of an entry that is admitted into a store (:func:`admit`):
 
 - It is under the key that was asked for, in a slot that was asked for.
@@ -42,11 +50,11 @@ from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from nbcache import signatures
 from nbcache.errors import EntryError
-from nbcache.grammar import Malformed, choice, natural, record, row, several, text, whole
+from nbcache.grammar import choice, record, row, several, text, up_to, whole
 from nbcache.keyring import Signature
 from nbcache.records import Record
-from nbcache.remote import signing
 from nbcache.store import entry, layout
 
 if TYPE_CHECKING:
@@ -54,6 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from nbcache.keyring import Keyring
+    from nbcache.signatures import SecretKey
     from nbcache.store.entry import Header, ParsedEntry
 
 OBJECT_VERSION: Final = 2
@@ -145,31 +154,17 @@ def _split(data: bytes) -> tuple[Head, int] | str:
     if version != OBJECT_VERSION:
         return OTHER_VERSION
     start = _FIXED.size + length
-    head = _read(data[_FIXED.size : start]) if start <= len(data) and length <= _MAX_HEAD else None
-    return DAMAGED if head is None else (head, start)
+    if start > len(data) or length > _MAX_HEAD:
+        return DAMAGED
+    try:
+        return _HEAD(json.loads(data[_FIXED.size : start])), start
+    except (ValueError, RecursionError):
+        return DAMAGED
 
 
 def _signature(value: Any) -> Signature:
     name, public, not_after = row(text, text, whole)(value)
     return Signature(name, public, not_after, "")
-
-
-def _size(value: Any) -> int:
-    if not natural(value) <= MAX_OBJECT:
-        raise Malformed("a size", value)
-    return int(value)
-
-
-_HEAD: Final = record(Head, others=True, codec=choice(ZLIB, NONE), size=_size, signed=several(_signature))
-
-
-def _read(said: bytes) -> Head | None:
-    """Decode a head and check each type; None on anything unexpected."""
-    try:
-        found: Head = _HEAD(json.loads(said))
-    except (ValueError, RecursionError):
-        return None
-    return found
 
 
 def _head_of(data: bytes, codec: str) -> Head | None:
@@ -183,6 +178,7 @@ def _head_of(data: bytes, codec: str) -> Head | None:
 
 MAX_OBJECT: Final = 64 << 20
 """The largest entry that is taken or sent, and the largest object that holds one [bytes]."""
+_HEAD: Final = record(Head, others=True, codec=choice(ZLIB, NONE), size=up_to(MAX_OBJECT), signed=several(_signature))
 DAMAGED: Final = "it is damaged or was altered"
 OTHER_VERSION: Final = "it is of another version of nbcache"
 OTHER_KEY: Final = "it belongs under another key"
@@ -217,7 +213,8 @@ def admit(data: bytes, key: str, keyring: Keyring, condemned: AbstractSet[str] =
     opened = _whole(found, data)
     if isinstance(opened, str):
         return opened
-    right = signing.verified(*opened, listed) if listed else ()
+    text = _text(*opened) if listed else b""
+    right = tuple(each for each in listed if signatures.is_right(each, text))
     if not right and not keyring.unsigned:
         return WRONG
     admitted = opened._replace(header=opened.header._replace(signed=right))
@@ -227,13 +224,25 @@ def admit(data: bytes, key: str, keyring: Keyring, condemned: AbstractSet[str] =
     return CRASHED if condemned and entry.digest_of(*admitted) in condemned else admitted
 
 
-def trusted(signatures: tuple[Signature, ...], keyring: Keyring) -> tuple[Signature, ...] | str:
+def sign(key: SecretKey, header: Header, sections: Mapping[str, bytes]) -> Signature:
+    """Sign an entry. Raises EntryError."""
+    return signatures.sign(key, _text(header, sections))
+
+
+def _text(header: Header, sections: Mapping[str, bytes]) -> bytes:
+    data = entry.encode(header._replace(signed=None), sections)
+    digest = blake2b(data, digest_size=32).hexdigest()
+    text = f"nbcache signature 1\nformat {entry.FORMAT_VERSION}\nkey {header.key}\nblake2b-256 {digest}\n"
+    return text.encode()
+
+
+def trusted(signed: tuple[Signature, ...], keyring: Keyring) -> tuple[Signature, ...] | str:
     """Return those signatures that count if they are right; or why nothing that has only these is taken."""
-    found = tuple(filter(keyring.trusted, signatures))
+    found = tuple(filter(keyring.trusted, signed))
     if found or keyring.unsigned:
         return found
-    known = any((each.name, each.public) in keyring.keys for each in signatures)
-    return WRONG if known else UNTRUSTED if signatures else UNSIGNED
+    known = any((each.name, each.public) in keyring.keys for each in signed)
+    return WRONG if known else UNTRUSTED if signed else UNSIGNED
 
 
 def open_entry(data: bytes) -> Admitted | str:

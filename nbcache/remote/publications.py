@@ -29,8 +29,9 @@ from nbcache import signatures
 from nbcache.errors import EntryError, ManifestError, NotPublishedError, PublicationError
 from nbcache.keyring import Signature
 from nbcache.protocol import helper, manifests
+from nbcache.protocol.helper import Answer
 from nbcache.remote import objects
-from nbcache.remote.reading import FETCH_SECONDS, Fetched
+from nbcache.remote.reading import FETCH_SECONDS
 from nbcache.remote.uploading import LOOK_SECONDS
 from nbcache.store import names, publication
 from nbcache.store.content import digest_of
@@ -125,7 +126,7 @@ class Publications:
 
     # -- to the store ------------------------------------------------------------------------------
 
-    def load(self, name: str, seconds: float, since: float = 0.0) -> Fetched:
+    def load(self, name: str, seconds: float, since: float = 0.0) -> Answer:
         """Have the newest publication of a name in the store; :data:`~nbcache.protocol.helper.MISSING` says that the
         store has it already, or that there is none.
 
@@ -135,18 +136,18 @@ class Publications:
         newest, problem, refused = self._newest(name, deadline, patient=seconds > FETCH_SECONDS)
         if newest is None:
             state = helper.FAILED if problem else helper.REFUSED if refused else helper.MISSING
-            return Fetched(state, problem or refused)
+            return Answer(state, problem or refused)
         try:
             if newest.created <= since or not self._store.names.lacks(newest, self._counts):
-                return Fetched(helper.MISSING)
+                return Answer(helper.MISSING)
             for digest in newest.files:
                 why = "" if self._store.names.files.has(digest) else self._fetch(digest, deadline)
                 if why:
-                    return Fetched(helper.FAILED, why)
+                    return Answer(helper.FAILED, why)
             taken = self._store.names.take(newest, self._counts)
         except (PublicationError, OSError) as error:
-            return Fetched(helper.FAILED, f"it can't be stored here: {error}")
-        return Fetched(helper.CAME if taken and newest.manifest != WITHDRAWN else helper.MISSING)
+            return Answer(helper.FAILED, f"it can't be stored here: {error}")
+        return Answer(helper.CAME if taken and newest.manifest != WITHDRAWN else helper.MISSING)
 
     def _counts(self, present: Publication) -> bool:
         """Whether what the store has may be loaded: what nobody who is trusted signed is in nobody's way."""
@@ -194,7 +195,7 @@ class Publications:
 
     # -- to the tiers ------------------------------------------------------------------------------
 
-    def publish(self, name: str, *, whole: bool = False) -> Fetched:
+    def publish(self, name: str, *, whole: bool = False) -> Answer:
         """Have the tiers have what the store has under a name; or that this is nothing any more.
 
         With *whole*, what is there already is looked at as a whole.
@@ -203,15 +204,15 @@ class Publications:
         try:
             found, parts = self._packed(name)
         except (PublicationError, EntryError, OSError) as error:
-            return Fetched(helper.FAILED, str(error))
+            return Answer(helper.FAILED, str(error))
         if not found.signed and not self._keyring.unsigned:
-            return Fetched(helper.FAILED, "NBCACHE_SIGNING_KEY is not set: nobody would take what isn't signed")
+            return Answer(helper.FAILED, "NBCACHE_SIGNING_KEY is not set: nobody would take what isn't signed")
         data = publication.encode(found)
         if max(map(len, (data, *parts.values()))) > objects.MAX_OBJECT:
-            return Fetched(helper.FAILED, f"a file of it is larger than {objects.MAX_OBJECT} bytes")
+            return Answer(helper.FAILED, f"a file of it is larger than {objects.MAX_OBJECT} bytes")
         problems = [self._put(tier, data, found, parts, whole=whole) for tier in tiers]
         why = next(filter(None, problems), "")
-        return Fetched(helper.FAILED, why) if why else Fetched(helper.CAME)
+        return Answer(helper.FAILED, why) if why else Answer(helper.CAME)
 
     def _put(self, tier: Tier, data: bytes, found: Publication, parts: dict[str, bytes], *, whole: bool) -> str:
         """Put a publication into a tier, after its parts; return why it isn't there."""

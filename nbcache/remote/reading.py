@@ -8,9 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from nbcache.protocol import helper
+from nbcache.protocol.helper import Answer
 from nbcache.remote import objects
 from nbcache.remote.objects import Admitted
 from nbcache.store import layout, quarantine
@@ -28,16 +29,6 @@ FETCH_SECONDS: Final = 0.9
 """How long a fetch may take in all [s]: whoever asked waits for one second."""
 
 
-class Fetched(NamedTuple):
-    """What became of a fetch."""
-
-    state: str
-    """One of `nbcache.protocol.helper.STATES`."""
-    why: str = ""
-    slot: int = 0
-    """The slot that it came from, or the first that was empty."""
-
-
 class Reading:
     """Fetches for one store. Threads may share it; who asks for the same at once gets the same answer."""
 
@@ -53,12 +44,12 @@ class Reading:
         self._tiers = tiers
         self._copy_back = copy_back
         self._lock = threading.Lock()
-        self._running: dict[tuple[str, int], Future[Fetched]] = {}
+        self._running: dict[tuple[str, int], Future[Answer]] = {}
         self.counts = dict.fromkeys(sorted(helper.STATES), 0)
         self.refused: dict[str, int] = {}
         """How often objects were refused, by the reason."""
 
-    def fetch(self, key: str, slot: int = 0, seconds: float = FETCH_SECONDS) -> Fetched:
+    def fetch(self, key: str, slot: int = 0, seconds: float = FETCH_SECONDS) -> Answer:
         """Bring into the store what lies under a key in the first slot, from this one on, that the store lacks.
 
         Nearly every key has one variant, so the next slots are only asked for by who can't use what came. Who has more
@@ -68,13 +59,13 @@ class Reading:
         asked = (key, slot)
         with self._lock:
             running = self._running.get(asked)
-            mine: Future[Fetched] | None = None
+            mine: Future[Answer] | None = None
             if running is None:
                 mine = self._running[asked] = Future()
         if mine is None:
             assert running is not None  # somebody else's
             return running.result()
-        done = Fetched(helper.FAILED, "an internal error of nbcache")
+        done = Answer(helper.FAILED, "an internal error of nbcache")
         try:
             done = self._fetch(key, slot, time.monotonic() + seconds, patient=seconds > FETCH_SECONDS)
         finally:
@@ -84,23 +75,23 @@ class Reading:
             mine.set_result(done)
         return done
 
-    def _fetch(self, key: str, first: int, deadline: float, *, patient: bool) -> Fetched:
+    def _fetch(self, key: str, first: int, deadline: float, *, patient: bool) -> Answer:
         for slot in range(first, layout.MAX_SLOTS):
             found = self._slot(key, slot, deadline, patient=patient)
             if found is None:
                 continue
-            if isinstance(found, Fetched):
+            if isinstance(found, Answer):
                 return found._replace(slot=slot)
             again = self._is_in_the_way(found.header)
             stored = self._store.publish(found.header, found.sections, recache=again, durable=False)
             if not stored.ok:
                 why = f"what the remote cache has can't be stored here: {stored.reason}"
-                return Fetched(helper.FAILED, why, slot)
+                return Answer(helper.FAILED, why, slot)
             if stored.reason == PUBLISHED:
-                return Fetched(helper.CAME, "", slot)
-        return Fetched(helper.MISSING, "", layout.MAX_SLOTS)
+                return Answer(helper.CAME, "", slot)
+        return Answer(helper.MISSING, "", layout.MAX_SLOTS)
 
-    def _slot(self, key: str, slot: int, deadline: float, *, patient: bool) -> Admitted | Fetched | None:
+    def _slot(self, key: str, slot: int, deadline: float, *, patient: bool) -> Admitted | Answer | None:
         """What lies in a slot, in the first tier that has it; None where programs of this host crashed with that."""
         name = objects.name_of(key, slot)
         lacking: list[Tier] = []
@@ -126,10 +117,10 @@ class Reading:
                 else:
                     refused = refused or f"{tier.label}: {judged}"
         if problem:
-            return Fetched(helper.FAILED, problem)
+            return Answer(helper.FAILED, problem)
         if refused:
-            return Fetched(helper.REFUSED, refused)
-        return None if crashed else Fetched(helper.MISSING)
+            return Answer(helper.REFUSED, refused)
+        return None if crashed else Answer(helper.MISSING)
 
     def _judged(self, data: bytes, key: str) -> Admitted | str:
         """What an object has in it, if that may come in; or why not."""

@@ -119,7 +119,13 @@ class Storage:
 
         It may take so long [s], :data:`PUT_SECONDS` at most.
         """
-        return self._do(lambda: self._read(name, seconds))
+        deadline = time.monotonic() + seconds
+
+        def read() -> bytes:
+            with self._asked(seconds).open(name, "rb") as file:
+                return _pieces(lambda: file.read(_PIECE), deadline)
+
+        return self._do(read)
 
     def head(self, name: str, seconds: float = GET_SECONDS) -> bytes | None:
         """Return the beginning of an object, :data:`HEAD_BYTES` long, or all of it; None if there is none."""
@@ -135,17 +141,6 @@ class Storage:
     def put(self, name: str, data: bytes) -> None:
         """Store an object, in place of one that is there."""
         self._do(lambda: self._patient.write(name, data))
-
-    def _read(self, name: str, seconds: float) -> bytes:
-        deadline = time.monotonic() + seconds
-        parts, size = [], 0
-        with self._asked(seconds).open(name, "rb") as file:
-            while size <= MAX_OBJECT and (part := file.read(_PIECE)):
-                parts.append(part)
-                size += len(part)
-                if time.monotonic() > deadline:
-                    raise _late(size)
-        return b"".join(parts)
 
     def _asked(self, seconds: float) -> Operator:
         return self._patient if seconds > GET_SECONDS else self._quick
@@ -188,21 +183,14 @@ class Folder:
             if error.errno in _NO_FILE:
                 return None
             raise _of_system(error) from error
-        deadline = time.monotonic() + seconds
-        parts, size = [], 0
         try:
-            while size <= most and (part := os.read(fd, min(most + 1, _PIECE))):
-                parts.append(part)
-                size += len(part)
-                if time.monotonic() > deadline:
-                    raise _late(size)
+            return _pieces(lambda: os.read(fd, min(most + 1, _PIECE)), time.monotonic() + seconds, most)
         except IsADirectoryError:
             return b""
         except OSError as error:
             raise _of_system(error) from error
         finally:
             os.close(fd)
-        return b"".join(parts)
 
     def head(self, name: str, seconds: float = GET_SECONDS) -> bytes | None:
         """As of :class:`Storage`."""
@@ -223,10 +211,17 @@ def opened(address: Secret[str]) -> Storage | Folder:
     return Folder(address) if address.reveal().startswith("file:") else Storage(address)
 
 
-def _late(size: int) -> StorageError:
-    if size > _MUCH:
-        return StorageError(LARGE, "it has something that is too large to be fetched in time")
-    return StorageError(UNREACHABLE, "it doesn't answer in time")
+def _pieces(read: Callable[[], bytes], deadline: float, most: int = MAX_OBJECT) -> bytes:
+    """Return what *read* returns until the end, or not much more than *most* bytes of it."""
+    parts, size = [], 0
+    while size <= most and (part := read()):
+        parts.append(part)
+        size += len(part)
+        if time.monotonic() > deadline:
+            if size > _MUCH:
+                raise StorageError(LARGE, "it has something that is too large to be fetched in time")
+            raise StorageError(UNREACHABLE, "it doesn't answer in time")
+    return b"".join(parts)
 
 
 def _of_system(error: OSError) -> StorageError:

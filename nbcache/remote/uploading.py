@@ -20,12 +20,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
-from nbcache.remote import objects, signing
+from nbcache.remote import objects
 from nbcache.remote.tiers import Got
 from nbcache.store import entry, layout, quarantine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nbcache.keyring import Keyring
     from nbcache.remote.objects import Head
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from nbcache.signatures import SecretKey
     from nbcache.store.directory import Store
     from nbcache.store.entry import Header
-    from nbcache.store.found import FoundEntry
 
 _log = logging.getLogger("nbcache")
 MAX_WAITING: Final = 1000
@@ -55,10 +54,9 @@ class _Waiting(NamedTuple):
     """When it may go [s]."""
     number: int
     size: int
-    key: str
-    tier: Tier | None = None
-    """For an object that one tier lacks: which; its name is ``key`` then."""
-    data: bytes = b""
+    what: tuple[str, str]
+    """A key, and ""; or for an object that a tier lacks its name, and the tier's label."""
+    upload: Callable[[], object]
 
 
 class Uploading:
@@ -100,12 +98,13 @@ class Uploading:
         if not self.signs:
             self.counts["unsigned"] += 1
             return
-        self._add(sum(_size(found) for found in self._store.find(key)), key)
+        size = sum(sum(found.section_sizes.values()) for found in self._store.find(key))
+        self._add(size, (key, ""), lambda: self.upload(key))
 
     def copy(self, tier: Tier, name: str, data: bytes) -> None:
         """Upload an object to a tier that lacks it, sometime."""
         if tier.writable:
-            self._add(len(data), name, tier, data)
+            self._add(len(data), (name, tier.label), lambda: self._count(self._put(tier, name, data)))
 
     def drain(self, seconds: float = DRAIN_SECONDS) -> bool:
         """Wait until nothing waits any more [s]; return whether that is so. From now on nothing waits for others."""
@@ -118,17 +117,16 @@ class Uploading:
                     return False
         return True
 
-    def _add(self, size: int, key: str, tier: Tier | None = None, data: bytes = b"") -> None:
-        mark = (key, tier.label if tier is not None else "")
+    def _add(self, size: int, what: tuple[str, str], upload: Callable[[], object]) -> None:
         with self._wake:
-            if mark in self._known:
+            if what in self._known:
                 return
             if len(self._queue) >= MAX_WAITING or self._bytes + size > MAX_BYTES:
                 self.counts["dropped"] += 1
                 return
-            self._known.add(mark)
+            self._known.add(what)
             due = time.monotonic() + random.uniform(0.0, SPREAD_SECONDS)  # noqa: S311
-            heapq.heappush(self._queue, _Waiting(due, next(self._numbers), size, key, tier, data))
+            heapq.heappush(self._queue, _Waiting(due, next(self._numbers), size, what, upload))
             self._bytes += size
             if len(self._threads) < UPLOADERS:
                 thread = threading.Thread(target=self._run, name="nbcache-upload", daemon=True)
@@ -142,14 +140,11 @@ class Uploading:
                 while (pause := self._pause()) is None or pause > 0:
                     self._wake.wait(pause)
                 item = heapq.heappop(self._queue)
-                self._known.discard((item.key, item.tier.label if item.tier is not None else ""))
+                self._known.discard(item.what)
                 self._bytes -= item.size
                 self._busy += 1
             try:
-                if item.tier is not None:
-                    self._count(self._put(item.tier, item.key, item.data))
-                else:
-                    self.upload(item.key)
+                item.upload()
             except Exception as error:  # noqa: BLE001  the next one may go
                 self._count(self.failed(repr(error)))
                 _log.debug("traceback of an upload", exc_info=True)
@@ -182,7 +177,7 @@ class Uploading:
         signed = header.signed
         try:
             if signed is None:
-                signed = (signing.sign(self._key, header, sections),) if self._key is not None else ()
+                signed = (objects.sign(self._key, header, sections),) if self._key is not None else ()
             data = entry.encode(header._replace(signed=signed), sections)
         except EntryError as error:
             self._count(self.failed(f"{header.function}: {error}"))
@@ -252,7 +247,3 @@ def _there(tier: Tier, name: str) -> Head | str | Got:
         if head is not None:
             return head
     return objects.DAMAGED
-
-
-def _size(found: FoundEntry) -> int:
-    return sum(found.section_sizes.values())

@@ -6,7 +6,7 @@ from storekit import SECTIONS, find, header, open_store
 
 from nbcache import signatures
 from nbcache.keyring import Keyring
-from nbcache.remote import signing
+from nbcache.remote import objects
 from nbcache.store import Store, layers
 from nbcache.store.layers import Place
 from nbcache.trust import Trust
@@ -19,7 +19,7 @@ def image(tmp_path):
     """A store that was filled from a remote cache, and is now a layer of an image."""
     store = open_store(tmp_path / "image", trusted_keys=(str(OURS.public),))
     made = header("a")
-    assert store.publish(made._replace(signed=(signing.sign(OURS, made, SECTIONS),)), SECTIONS).ok
+    assert store.publish(made._replace(signed=(objects.sign(OURS, made, SECTIONS),)), SECTIONS).ok
     assert store.publish(header("b"), SECTIONS).ok
     return store.path
 

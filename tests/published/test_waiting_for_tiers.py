@@ -26,7 +26,7 @@ class World:
     def answer(self, _settings, _question, name, seconds, *_since):
         self.asked.append((name, seconds))
         self.now += min(self.takes, seconds)
-        return helper.Answer(helper.MISSING, "", 0.0, 0)
+        return helper.Answer(helper.MISSING)
 
 
 @pytest.fixture
@@ -70,12 +70,12 @@ def test_the_helper_is_told_what_a_layer_has(world, monkeypatch, tmp_path):
     told = []
 
     def ask(_place, question, name, seconds, *, slot, since):
-        said = {"ask": question, "key": name, "seconds": seconds, "slot": slot, "since": since}
-        return {"v": helper.VERSION, **Server._answer(SimpleNamespace(_helper=SimpleNamespace(name=answer)), said)}
+        said = helper.Question(question, name, slot, seconds, since)
+        return {"v": helper.VERSION, **Server._answer(SimpleNamespace(_helper=SimpleNamespace(answer=answer)), said)}
 
-    def answer(question, name, _seconds, since):
-        told.append((question, name, since))
-        return {"state": helper.MISSING}
+    def answer(question):
+        told.append((question.ask, question.key, question.since))
+        return helper.Answer(helper.MISSING)
 
     monkeypatch.setattr(helper, "ask", ask)
     address = Secret("redis://127.0.0.1:1")

@@ -8,7 +8,7 @@ from storekit import SECTIONS, find, header, key, open_store
 
 from nbcache import signatures
 from nbcache.keyring import Keyring, group_of
-from nbcache.remote import archive, objects, signing
+from nbcache.remote import archive, objects
 from nbcache.store import entry, layers
 
 OURS, THEIRS, NEXT = (signatures.generate(name) for name in ("ours", "theirs", "next"))
@@ -78,7 +78,7 @@ def test_a_caller_that_was_built_beside_what_a_key_signed_goes_with_it(fleet, tm
 
 def beside(*keys):
     made = header("a")
-    groups = [[list(each) for each in group_of([signing.sign(key, made, SECTIONS)])] for key in keys]
+    groups = [[list(each) for each in group_of([objects.sign(key, made, SECTIONS)])] for key in keys]
     return {entry.BESIDE: groups}
 
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_read_of_it_counts_for_nothing_good(tmp_path, what):
 
 
 def packed(made, *keys):
-    return entry.encode(made._replace(signed=tuple(signing.sign(each, made, SECTIONS) for each in keys)), SECTIONS)
+    return entry.encode(made._replace(signed=tuple(objects.sign(each, made, SECTIONS) for each in keys)), SECTIONS)
 
 
 def test_who_signs_a_bundle_vouches_for_what_its_entries_were_built_beside(tmp_path):

@@ -59,13 +59,13 @@ def test_a_helper_heeds_signals_that_the_program_ignores(fleet, tmp_path, progra
         daemons.wait_for(lambda: not fleet.helpers())
 
 
-def test_clients_that_look_whether_a_helper_runs_keep_none_from_starting(tmp_path, monkeypatch):
-    """Each holds the lock for an instant; a crowd of them nearly always."""
+def test_one_that_ends_keeps_none_from_starting(tmp_path, monkeypatch):
+    """It holds the lock for an instant, and nobody can reach it any more."""
     monkeypatch.setattr(remote_helper, "LOCK_SECONDS", 600.0)
     path = str(tmp_path / "lock")
-    crowd = os.open(path, os.O_RDWR | os.O_CREAT)
-    fcntl.flock(crowd, fcntl.LOCK_EX)
-    timer = threading.Timer(0.2, os.close, (crowd,))
+    ending = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(ending, fcntl.LOCK_EX)
+    timer = threading.Timer(0.2, os.close, (ending,))
     timer.start()
     held = remote_helper._locked(path)
     timer.join()
@@ -116,7 +116,8 @@ def test_nobody_is_met_in_a_place_that_others_can_enter(tmp_path):
     (tmp_path / "d").symlink_to(tmp_path)
     with pytest.raises(NotADirectoryError):
         helper.ask(place, "fetch", "", 1.0)
-    assert not helper.offer(place, "a" * 64)
+    with pytest.raises(NotADirectoryError):
+        helper.offer(place, "a" * 64)
 
 
 def test_another_umask_or_another_key_needs_another_helper(tmp_path):

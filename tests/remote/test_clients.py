@@ -176,7 +176,7 @@ def test_others_are_not_answered_and_not_believed(fleet, place, tmp_path, monkey
         path.write_text(HEAD + "f0(1)")
         proc.run([path], extra=host)
         found = next(Path(host["XDG_RUNTIME_DIR"]).glob("nbcache/*.sock"))
-        question = json.dumps({"v": helper.VERSION, "ask": "status", "key": ""}).encode()
+        question = helper.Question("status").said()
 
         def ask():
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
@@ -223,7 +223,7 @@ def test_what_a_helper_is_told_of_settings_is_what_they_are(tmp_path):
     for name in ("dir", "remote", "trusted_keys", "signing_key", "trusted_uids", "umask"):
         assert getattr(again, name) == getattr(settings, name)
     with pytest.raises(ValueError):
-        helper.read_settings(helper.written(settings).replace(b'"v": 2', b'"v": 1'))
+        helper.read_settings(helper.written(settings).replace(b'"v": 3', b'"v": 2'))
 
 
 def test_a_helper_ends_when_it_is_told_to(fleet, tmp_path):

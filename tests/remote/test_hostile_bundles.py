@@ -15,7 +15,7 @@ from storekit import SECTIONS, header, key, open_store
 from nbcache import signatures
 from nbcache.errors import RemoteError
 from nbcache.keyring import Keyring
-from nbcache.remote import archive, objects, signing
+from nbcache.remote import archive, objects
 from nbcache.store import entry
 
 KEY = signatures.generate("ours")
@@ -26,17 +26,15 @@ ROOM = 700 << 20
 """What the command may have of memory [bytes]; what is in the archives is more."""
 
 
-def member(kind, name="x", size=0, link=""):
-    info = tarfile.TarInfo(name)
-    info.type, info.size, info.linkname = kind, size, link
-    return info.tobuf(tarfile.GNU_FORMAT)
+def head(size, name="a"):
+    return archive._HEAD.pack(bytes.fromhex(key(name)), size)
 
 
-def manifest():
-    data = json.dumps({"version": archive.VERSION}).encode()
-    info = tarfile.TarInfo(archive.MANIFEST)
-    info.size = len(data)
-    return info.tobuf() + data + bytes(-len(data) % 512)
+def old():
+    with io.BytesIO() as file:
+        with tarfile.open(fileobj=file, mode="w") as tar:
+            tar.addfile(tarfile.TarInfo("nbcache-bundle.json"))
+        return file.getvalue()
 
 
 def made(tmp_path, *parts):
@@ -46,18 +44,15 @@ def made(tmp_path, *parts):
 
 
 BOMBS = {
-    "a long name": lambda: [member(tarfile.GNUTYPE_LONGNAME, size=1 << 30), *[ZEROS] * 64],
-    "a long header": lambda: [member(tarfile.XHDTYPE, size=1 << 30), *[ZEROS] * 64],
-    "a header for all": lambda: [member(tarfile.XGLTYPE, size=1 << 30), *[ZEROS] * 64],
-    "a long name later": lambda: [manifest(), member(tarfile.GNUTYPE_LONGNAME, size=1 << 30), *[ZEROS] * 64],
-    "a long object": lambda: [manifest(), member(tarfile.REGTYPE, size=1 << 30), *[ZEROS] * 64],
-    "a negative size": lambda: [manifest(), member(tarfile.REGTYPE, size=-1)],
-    "a sparse file": lambda: [manifest(), member(tarfile.GNUTYPE_SPARSE, size=1 << 20), ZEROS],
-    "a link": lambda: [manifest(), member(tarfile.SYMTYPE, link="/etc/passwd")],
-    "a hard link": lambda: [manifest(), member(tarfile.LNKTYPE, link="/etc/passwd")],
-    "a FIFO": lambda: [manifest(), member(tarfile.FIFOTYPE)],
-    "a long manifest": lambda: [member(tarfile.REGTYPE, archive.MANIFEST, 1 << 25), ZEROS, ZEROS],
-    "deep JSON": lambda: [member(tarfile.REGTYPE, archive.MANIFEST, 1 << 16), b"[" * (1 << 16)],
+    "nothing": lambda: [b""],
+    "zeros": lambda: [*[ZEROS] * 64],
+    "no end": lambda: [archive._BEGIN],
+    "a head that is cut off": lambda: [archive._BEGIN + head(1)[:30]],
+    "a long object": lambda: [archive._BEGIN + head(1 << 30), *[ZEROS] * 64],
+    "the longest object, cut off": lambda: [archive._BEGIN + head(objects.MAX_OBJECT), ZEROS],
+    "of an older version": lambda: [old()],
+    "of a newer version": lambda: [b"nbcache bundle 3\n" + bytes(36)],
+    "a long word": lambda: [b"nbcache bundle ", *[ZEROS] * 64],
 }
 
 
@@ -79,7 +74,7 @@ def test_an_archive_that_is_none_of_ours_is_one_line_and_little_memory(tmp_path,
 
 def signed(name="a"):
     made = header(name)
-    return entry.encode(made._replace(signed=(signing.sign(KEY, made, SECTIONS),)), SECTIONS)
+    return entry.encode(made._replace(signed=(objects.sign(KEY, made, SECTIONS),)), SECTIONS)
 
 
 def forged():
@@ -103,14 +98,12 @@ def test_numbers_that_are_none_are_refused_and_no_error():
 
 def test_what_is_forged_in_a_bundle_keeps_nothing_else_out(tmp_path):
     path = tmp_path / "bundle"
-    with tarfile.open(path, "w:gz") as file:
-        objects = [(key("a"), data) for data in forged()]
-        objects += [("../../../../etc/passwd", signed("b")), (key("b"), signed("c")), (key("d"), signed("d"))]
-        archive._add(file, archive.MANIFEST, json.dumps({"version": archive.VERSION}).encode())
-        for n, (name, data) in enumerate(objects):
-            info = tarfile.TarInfo(f"{name}.{n}.nbo")
-            info.size = len(data)
-            file.addfile(info, io.BytesIO(data))
+    objects = [(key("a"), data) for data in forged()]
+    objects += [("ab" * 32, signed("b")), (key("b"), signed("c")), (key("d"), signed("d"))]
+    with gzip.open(path, "wb") as file:
+        file.write(archive._BEGIN)
+        for name, data in [*objects, ("00" * 32, b"")]:
+            file.write(archive._HEAD.pack(bytes.fromhex(name), len(data)) + data)
     store, refused = open_store(tmp_path / "store", trusted_keys=(str(KEY.public),)), []
     assert archive.load(str(path), store, RING, refused.append) == {"taken": 1, "already there": 0, "refused": 5}
     assert {info.key for info in store.scan()} == {key("d")}
@@ -128,7 +121,7 @@ def test_a_file_that_somebody_else_writes_by_a_like_name_stays(tmp_path, monkeyp
 def test_an_archive_that_ends_too_early(tmp_path):
     archive.write(str(tmp_path / "b"), iter([signed()]))
     whole = gzip.decompress((tmp_path / "b").read_bytes())
-    for cut in (len(manifest()), len(manifest()) + 100, len(manifest()) + 700):
+    for cut in (len(archive._BEGIN), len(archive._BEGIN) + 10, len(archive._BEGIN) + 100, len(whole) - 1):
         (tmp_path / "c").write_bytes(gzip.compress(whole[:cut]))
         with pytest.raises(RemoteError, match="is damaged"):
             list(archive.read(str(tmp_path / "c")))

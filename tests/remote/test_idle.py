@@ -13,7 +13,7 @@ def test_a_helper_that_nobody_asks_ends(tmp_path):
     tmp_path.chmod(0o700)
     lock = os.open(place.lock, os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    server = helper.Server(place, lock, helper.Broken("for this test"), idle=600.0)
+    server = helper.Server(place, lock, "for this test", idle=600.0)
     thread = threading.Thread(target=server.run)
     thread.start()
     assert protocol.ask(place, "status", "", 60)["broken"] == "for this test"

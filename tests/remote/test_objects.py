@@ -11,7 +11,7 @@ from storekit import SECTIONS, header, key
 
 from nbcache import signatures
 from nbcache.keyring import Keyring
-from nbcache.remote import objects, signing
+from nbcache.remote import objects
 from nbcache.store import entry
 
 OURS = signatures.generate("ours")
@@ -20,7 +20,7 @@ RING = Keyring([str(OURS.public)])
 
 def encoded(name="a", sections=SECTIONS, **fields):
     made = header(name, **fields)
-    return entry.encode(made._replace(signed=(signing.sign(OURS, made, sections),)), sections)
+    return entry.encode(made._replace(signed=(objects.sign(OURS, made, sections),)), sections)
 
 
 def with_head(data, **changed):
@@ -57,7 +57,7 @@ def test_the_beginning_says_which_variant_it_is_and_who_signed_it():
 def test_a_head_that_does_not_fit_into_the_beginning_is_none_yet():
     made = header()
     keys = [signatures.generate(f"a-key-with-a-long-name-{n}") for n in range(8)]
-    signed = tuple(signing.sign(each, made, SECTIONS) for each in keys)
+    signed = tuple(objects.sign(each, made, SECTIONS) for each in keys)
     packed = objects.pack(entry.encode(made._replace(signed=signed), SECTIONS))
     assert objects.read_head(packed[: objects.HEAD_BYTES]) is None
     assert len(objects.read_head(packed).signed) == 8
@@ -100,7 +100,7 @@ def test_a_head_that_says_otherwise_is_damage(changed):
 
 def test_a_head_longer_than_any_is_not_read(monkeypatch):
     read = []
-    monkeypatch.setattr(objects, "_read", read.append)
+    monkeypatch.setattr(objects, "_HEAD", read.append)
     head = b"[" + b"0," * objects._MAX_HEAD + b"0]"
     assert (
         objects.unpack(objects._FIXED.pack(objects.MAGIC, objects.OBJECT_VERSION, len(head)) + head) == objects.DAMAGED

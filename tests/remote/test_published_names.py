@@ -339,7 +339,7 @@ def resigned(data, key=KEY, **changed):
 )
 def test_a_signature_does_not_make_right_what_nbcache_does_not_write(tier, there, changed, why):
     tier.objects[NAMED] = resigned(tier.objects[NAMED], **changed)
-    assert there() == (helper.REFUSED, f"memory://: {why}", 0)
+    assert there() == helper.Answer(helper.REFUSED, f"memory://: {why}")
 
 
 @pytest.mark.parametrize("signed", [None, (), "other", "wrong", "blob"])
@@ -374,7 +374,7 @@ def test_nobody_goes_back_to_an_older_one_and_what_expired_is_not_there(tier, th
     whole_store = of(made, tier)[1].publish("sales.revenue", whole=True)
     assert whole_store.state == helper.CAME and tier.objects[NAMED] == later
     tier.objects[NAMED] = resigned(before, created=publication.decode(before).created + 99, expires=1.0)
-    assert there() == (helper.MISSING, "", 0)
+    assert there() == helper.Answer(helper.MISSING)
 
 
 def test_of_several_tiers_the_newest_counts(tier, tmp_path, made):

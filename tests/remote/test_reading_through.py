@@ -7,7 +7,7 @@ from storekit import SECTIONS, header, key, open_store
 from nbcache import signatures
 from nbcache.keyring import Keyring
 from nbcache.protocol import helper
-from nbcache.remote import objects, signing
+from nbcache.remote import objects
 from nbcache.remote.reading import Reading
 from nbcache.remote.tiers import Got
 from nbcache.store import entry
@@ -46,7 +46,7 @@ def store(tmp_path):
 
 def signed(**fields):
     made = header("a", **fields)
-    return entry.encode(made._replace(signed=(signing.sign(KEY, made, SECTIONS),)), SECTIONS)
+    return entry.encode(made._replace(signed=(objects.sign(KEY, made, SECTIONS),)), SECTIONS)
 
 
 def condemn(store, data):

@@ -9,7 +9,7 @@ from storekit import SECTIONS, find, header, key, open_store
 from nbcache import process, signatures
 from nbcache.errors import EntryError, RemoteError
 from nbcache.keyring import Keyring, Signature, read_key
-from nbcache.remote import objects, signing
+from nbcache.remote import objects
 from nbcache.secret import Secret
 from nbcache.store import entry
 
@@ -21,7 +21,7 @@ RING = Keyring([str(OURS.public)])
 
 def signed(name="a", *keys, sections=SECTIONS, **fields):
     made = header(name, **fields)
-    return entry.encode(made._replace(signed=tuple(signing.sign(each, made, sections) for each in keys)), sections)
+    return entry.encode(made._replace(signed=tuple(objects.sign(each, made, sections) for each in keys)), sections)
 
 
 def test_what_a_trusted_key_signed_comes_in_as_it_was():
@@ -86,7 +86,7 @@ def mutated(rng):
     row = right.header.signed[0]
     if kind == "forged":
         value = b2a_base64(rng.randbytes(64), newline=False).decode()
-        stranger = signing.sign(THEIRS, header("a"), SECTIONS)
+        stranger = objects.sign(THEIRS, header("a"), SECTIONS)
         return kind, entry.encode(
             right.header._replace(
                 signed=(rng.choice([row._replace(value=value), row._replace(value=stranger.value)]),)
@@ -94,10 +94,10 @@ def mutated(rng):
             SECTIONS,
         )
     if kind == "expired":
-        past = signing.sign(OURS._replace(date="2020-01-01"), header("a"), SECTIONS)
+        past = objects.sign(OURS._replace(date="2020-01-01"), header("a"), SECTIONS)
         return kind, entry.encode(right.header._replace(signed=(past,)), SECTIONS)
     if kind == "late":
-        past = signing.sign(OURS._replace(date="2020-01-01"), header("a"), SECTIONS)
+        past = objects.sign(OURS._replace(date="2020-01-01"), header("a"), SECTIONS)
         longer = past._replace(not_after=rng.choice([0, 1 << 40]))
         return kind, entry.encode(right.header._replace(signed=(longer,)), SECTIONS)
     other = objects.open_entry(signed("b", OURS))

@@ -9,7 +9,7 @@ from storekit import SECTIONS, header, key, open_store
 
 from nbcache import signatures
 from nbcache.keyring import Keyring
-from nbcache.remote import archive, objects, signing, transfer, uploading
+from nbcache.remote import archive, objects, transfer, uploading
 from nbcache.remote.tiers import Got
 from nbcache.remote.uploading import MAX_WAITING, UPLOADERS, Uploading
 from nbcache.store import entry
@@ -107,7 +107,7 @@ def test_who_looks_at_the_whole_of_what_lies_there_replaces_what_nobody_could_ta
     stranger = signatures.generate(KEY.name)
     found = objects.open_entry(objects.unpack(well))
     (ours,) = found.header.signed
-    (wrong,) = (signing.sign(stranger, found.header, found.sections),)
+    (wrong,) = (objects.sign(stranger, found.header, found.sections),)
     forged = entry.encode(found.header._replace(signed=(ours._replace(value=wrong.value),)), found.sections)
     assert made.upload(key("a"), whole=True) == {"already there": 1}
     # Each has a beginning with which nothing is wrong.
@@ -183,7 +183,7 @@ def test_what_came_from_elsewhere_keeps_its_signatures_and_gets_no_other(tmp_pat
     trusted = (str(KEY.public), str(other.public))
     store = open_store(tmp_path, trusted_keys=trusted)
     own = header("a")
-    assert store.publish(own._replace(signed=(signing.sign(other, own, SECTIONS),)), SECTIONS).ok
+    assert store.publish(own._replace(signed=(objects.sign(other, own, SECTIONS),)), SECTIONS).ok
     Uploading(store, Keyring(trusted), [tier], KEY).upload(key("a"))
     (data,) = tier.objects.values()
     admitted = objects.admit(objects.unpack(data), key("a"), Keyring(trusted))

@@ -26,7 +26,7 @@ from nbcache.counting import Counters
 from nbcache.keyring import Keyring
 from nbcache.protocol import helper as protocol
 from nbcache.remote import helper as helper_module
-from nbcache.remote import objects, reading, signing, storage, tiers, uploading
+from nbcache.remote import objects, reading, storage, tiers, uploading
 from nbcache.secret import Secret
 from nbcache.store import entry, reasons
 from nbcache.store.content import blake2b
@@ -296,8 +296,12 @@ class Fleet:
             tiers: {"time": clock, "ThreadPoolExecutor": lambda *_: Executor(clock)},
             storage: {"opened": self._storage},
             uploading: {"time": clock, "threading": threads, "quarantine": NOTHING_CRASHES},
-            remote_module: {"time": clock, "helper": meeting},
-            protocol: {"time": clock, "ask": meeting.ask},
+            remote_module: {"time": clock},
+            protocol: {
+                "time": clock,
+                "threading": threads,
+                **{name: getattr(meeting, name) for name in ("meeting", "folder_problem", "start", "ask", "offer")},
+            },
             helper_module: {"Store": self},
         }
         log = logging.getLogger("nbcache")
@@ -327,10 +331,6 @@ class Meeting:
     def __init__(self, fleet: Fleet) -> None:
         """Of one fleet."""
         self._fleet = fleet
-
-    def __getattr__(self, name: str) -> Any:
-        """What has nothing to do with sockets is real."""
-        return getattr(protocol, name)
 
     @staticmethod
     def meeting(settings: Settings, _release: str) -> protocol.Meeting:
@@ -362,19 +362,19 @@ class Meeting:
         if helper is None:
             raise ConnectionRefusedError
         answer = Future(clock)
-        clock.start(lambda: answer.set_result(helper.fetch(key, slot)))
+        clock.start(lambda: answer.set_result(helper.answer(protocol.Question("fetch", key, slot))._asdict()))
         clock.sleep(MESSAGE)
         try:
             return {"v": protocol.VERSION, **answer.result(seconds)}
         except TimeoutError:
             return None
 
-    def offer(self, place: protocol.Meeting, key: str) -> bool:
-        """Tell a helper of an entry."""
+    def offer(self, place: protocol.Meeting, key: str) -> None:
+        """Tell a helper of an entry. Raises OSError where none is there yet."""
         helper = self._fleet.host(place).helper
-        if helper is not None:
-            helper.uploading.offer(key)
-        return helper is not None
+        if helper is None:
+            raise ConnectionRefusedError
+        helper.uploading.offer(key)
 
 
 NOTHING_CRASHES = SimpleNamespace(for_others=lambda entries, *_: entries, condemned=lambda *_: frozenset())
@@ -390,7 +390,7 @@ def fill(fleet: Fleet) -> None:
                 key=function.key, kind="dispatcher", function="a function", signature="", toolchain="",
                 compile_seconds=function.all_seconds, created=0.0, build="", guard="",
             )  # fmt: skip
-            signed = header._replace(signed=(signing.sign(secret, header, function.sections),))
+            signed = header._replace(signed=(objects.sign(secret, header, function.sections),))
             packed = objects.pack(entry.encode(signed, function.sections))
             fleet.server.objects[objects.name_of(function.key, 0)] = packed
 
