@@ -50,18 +50,16 @@ class ColdStart:
         self._package = ""
         self._has_looked = False
         self._is_over = settings.recache or settings.on_miss == "compile"
-        self.asked: tuple[Profile, list[str]] | None = None
-        """What was asked for, if it was, and the request for each worker."""
 
-    def missed(self, unit: Unit, workers: int, compiled: float) -> None:
+    def missed(self, unit: Unit, workers: int, compiled: float) -> tuple[Profile, list[str]] | None:
         """A function isn't there that the program itself asks for. Daemons have so many *workers*, and this process has
-        *compiled* for so long [s].
+        *compiled* for so long [s]. Return what was asked for, if it was now, and the request for each worker.
         """
         if self._is_over:
-            return
+            return None
         helps = 0 if workers else self._helpers()
         if not workers and not helps:
-            return
+            return None
         profile = self._known(unit)
         if profile is None or profile.seconds < LEAST_SECONDS:
             self._is_over = True
@@ -69,9 +67,10 @@ class ColdStart:
             self._is_over = True
             lanes = self._ask(profile, unit, workers or helps)
             if lanes:
-                self.asked = profile, lanes
                 if helps:
                     self._start_helper(helps)
+                return profile, lanes
+        return None
 
     def _helpers(self) -> int:
         """How many workers a helper of this process's would have; 0 for none."""

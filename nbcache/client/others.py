@@ -75,14 +75,11 @@ class Others:
             from nbcache.client.cold import ColdStart  # most processes find nobody to ask
 
             self._cold = ColdStart(self._settings, self._store)
-        if self._cold is not None:
-            self._cold.missed(unit, workers, compiled)
-            asked = self._cold.asked
-            if asked is not None:
-                self._cold.asked = None
-                self.share(*asked)
-                if self._progress is not None:
-                    self._progress.began(asked[0], len(asked[1]))
+        asked = None if self._cold is None else self._cold.missed(unit, workers, compiled)
+        if asked is not None:
+            self.share(*asked)
+            if self._progress is not None:
+                self._progress.began(asked[0], len(asked[1]))
 
     def share(self, profile: Profile, lanes: Sequence[str] = ()) -> None:
         """From now on others are compiling what a profile lists, and this process divides that with them, as long as

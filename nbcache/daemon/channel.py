@@ -153,7 +153,7 @@ def unsealed(fds: list[int], most: int) -> bytes:
         # Not read(2): who sent it shares the offset.
         with mmap.mmap(fds[0], size, mmap.MAP_SHARED, mmap.PROT_READ) as content:
             return content[:]
-    except (OSError, ValueError) as error:
+    except OSError as error:
         # Why not matters: it may be for want of descriptors (mmap takes one).
         msg = f"what came along can't be read as a file in memory: {error}"
         raise BadMessageError(msg) from error

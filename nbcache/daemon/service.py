@@ -312,8 +312,8 @@ class Service:
             return
         age = self._age(waiting)
         self._commons.meter.asked(waiting.path, age)
-        if isinstance(request, spool.Rejected):
-            self._reject(waiting, request.reason)
+        if isinstance(request, str):
+            self._reject(waiting, request)
         elif job is not None:
             job.paths.add(waiting.path)
         elif age > spool.MAX_AGE:

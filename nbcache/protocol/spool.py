@@ -94,13 +94,6 @@ class Waiting(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
-    """Why a file in the spool is no request to be acted on: one line."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Failure:
     """Why something could not be built."""
 
@@ -186,8 +179,11 @@ def scan(root: str, trust: Trust, most: int = MAX_SCANNED) -> list[Waiting]:
     return sorted(found, key=lambda waiting: waiting.when)
 
 
-def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
-    """Read a file of the spool; None if it is gone, or if there is no saying now: it stays, and is looked at again."""
+def take(waiting: Waiting, trust: Trust) -> Request | str | None:
+    """Read a file of the spool; or say in one line why it is no request to be acted on.
+
+    None if it is gone, or if there is no saying now: it stays, and is looked at again.
+    """
     directory, _, name = waiting.path.rpartition("/")
     root, _, drop = directory.rpartition(f"/{layout.REQUESTS}/")
     folder = drops.opened(root, layout.REQUESTS, drop, trust)
@@ -200,28 +196,28 @@ def take(waiting: Waiting, trust: Trust) -> Request | Rejected | None:
             return None
         except OSError as error:
             let_pass(error)
-            return None if error.errno in PASSING else Rejected(f"it can't be opened: {error.strerror or error}")
+            return None if error.errno in PASSING else f"it can't be opened: {error.strerror or error}"
         try:
             return _read(fd, waiting, folder, trust)
         finally:
             os.close(fd)
 
 
-def _read(fd: int, waiting: Waiting, folder: Folder, trust: Trust) -> Request | Rejected | None:
+def _read(fd: int, waiting: Waiting, folder: Folder, trust: Trust) -> Request | str | None:
     try:
         status = os.fstat(fd)
         problem = _problem(status, fd, folder.status.st_uid, trust)
         if problem is not None:
-            return Rejected(problem)
+            return problem
         read = requests.read(read_up_to(fd, requests.MAX_REQUEST + 1))
         request = replace(read, uid=status.st_uid)
     except OSError as error:
         let_pass(error)
-        return None if error.errno in PASSING else Rejected(f"it can't be read: {error.strerror or error}")
+        return None if error.errno in PASSING else f"it can't be read: {error.strerror or error}"
     except BadRequestError as error:
-        return Rejected(str(error))
+        return str(error)
     if not waiting.name.endswith(SUFFIX) or waiting.key != request.key:
-        return Rejected("its name is not that of the request in it")
+        return "its name is not that of the request in it"
     return request
 
 
