@@ -25,7 +25,10 @@ import serving
 import table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    StartWorker = Callable[[int], int]
+    """Starts a worker for a share of the table; returns its port."""
 
 HERE = Path(__file__).resolve().parent
 NODE_PACKAGES = ("numpy", "numpy.libs", "nbcache", "_nbcache.py", "llvmlite", "llvmlite.libs", "tomli")
@@ -41,7 +44,11 @@ def main() -> None:
         folder = Path(temporary)
         (folder / "table").mkdir()
         table.write(folder / "table", args.rows, args.partitions)
-        make_node(folder / "node")
+        if args.stay:
+            with service(args, folder, publishes=True) as (port, _workers, _start_worker):
+                print(f"queries are answered at http://127.0.0.1:{port}/query until Enter is pressed", flush=True)
+                sys.stdin.readline()
+            return
         measured = {"published": run(args, folder, publishes=True), "compiled": run(args, folder, publishes=False)}
     if measured["published"]["sums"] != measured["compiled"]["sums"]:
         raise SystemExit("the answers differ")
@@ -61,6 +68,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=4, help="who ask at once (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long they ask (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--stay", action="store_true", help="measure nothing, and answer queries until Enter is pressed"
+    )
+    parser.add_argument(
+        "--node", metavar="PYTHON", help="run workers with this Python, which has nbcache-node (default: a folder)"
+    )
     return parser.parse_args()
 
 
@@ -79,32 +92,48 @@ def _places(package: str) -> list[str]:
     return list(spec.submodule_search_locations or ()) if spec is not None else []
 
 
-def run(args: argparse.Namespace, folder: Path, *, publishes: bool) -> dict[str, Any]:
-    """Start workers and an accumulator, load them, and return what was measured."""
+@contextmanager
+def service(args: argparse.Namespace, folder: Path, *, publishes: bool) -> Iterator[tuple[int, list[int], StartWorker]]:
+    """Start workers and an accumulator; give its port, theirs, and what starts one more. They end with the block."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("NBCACHE_", "PYTHON"))}
     store = {"NBCACHE_DIR": str(folder / "store")} if publishes else {}
-    node = {"PYTHONPATH": str(folder / "node"), **store} if publishes else {}
-    # -S: nothing of site-packages is there but what the folder has.
-    command = ["-S", "worker.py"] if publishes else ["worker.py", "--compile"]
+    node = dict(store)
+    if not publishes:
+        command = [sys.executable, "worker.py", "--compile"]
+    elif args.node:
+        command = [args.node, "worker.py"]
+    else:
+        make_node(folder / "node")
+        node["PYTHONPATH"] = str(folder / "node")
+        # -S: nothing of site-packages is there but what the folder has.
+        command = [sys.executable, "-S", "worker.py"]
     numbers = table.partitions(folder / "table")
-
-    def start_worker(share: int) -> subprocess.Popen[str]:
-        mine = map(str, numbers[share :: args.workers])
-        return processes.enter_context(started([*command, str(folder / "table"), *mine], {**plain, **node}))
+    leave = [] if publishes else ["--leave-it-to-workers"]
 
     with ExitStack() as processes:
-        ports = [port_of(worker) for worker in [start_worker(share) for share in range(args.workers)]]
-        leave = [] if publishes else ["--leave-it-to-workers"]
-        accumulator = processes.enter_context(started(["accumulator.py", *map(str, ports), *leave], {**plain, **store}))
-        all_ports = [port_of(accumulator), *ports]
+
+        def start(command: list[str], environment: dict[str, str]) -> int:
+            return port_of(processes.enter_context(started(command, {**plain, **environment})))
+
+        def start_worker(share: int) -> int:
+            return start([*command, str(folder / "table"), *map(str, numbers[share :: args.workers])], node)
+
+        workers = [start_worker(share) for share in range(args.workers)]
+        yield start([sys.executable, "accumulator.py", *map(str, workers), *leave], store), workers, start_worker
+
+
+def run(args: argparse.Namespace, folder: Path, *, publishes: bool) -> dict[str, Any]:
+    """Load a service, and return what was measured."""
+    with service(args, folder, publishes=publishes) as (accumulator, workers, start_worker):
+        all_ports = [accumulator, *workers]
         before = processor_time(all_ports)
-        took, sums = load.ask_new(all_ports[0], load.expressions(args.new))
+        took, sums = load.ask_new(accumulator, load.expressions(args.new))
         processor = (processor_time(all_ports) - before) / args.new
-        rate = load.ask_known(all_ports[0], sums, args.clients, args.seconds)
+        rate = load.ask_known(accumulator, sums, args.clients, args.seconds)
         begun = time.perf_counter()
-        serving.Client(port_of(start_worker(0))).ask("/partial", expression=next(iter(sums)))
+        serving.Client(start_worker(0)).ask("/partial", expression=next(iter(sums)))
         fresh = time.perf_counter() - begun
-        described = [serving.Client(port).ask("/describe") for port in ports]
+        described = [serving.Client(port).ask("/describe") for port in workers]
     if publishes and any(each["numba can be imported"] for each in described):
         raise SystemExit("a worker could import Numba: it was to have none")
     memory = max(each["memory"] for each in described)
@@ -118,9 +147,9 @@ def processor_time(ports: list[int]) -> float:
 
 @contextmanager
 def started(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """Start a Python here, and end it: it ends when its standard input does."""
+    """Start a program here, and end it: it ends when its standard input does."""
     process = subprocess.Popen(
-        [sys.executable, *command], cwd=HERE, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, cwd=HERE, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         yield process

@@ -27,12 +27,14 @@ class Accumulator:
         self._clients = threading.local()
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Return the sum over all rows."""
-        query = queries.parse(asked["expression"], table.COLUMNS)
+        """Return the sum over all rows; None if that is no finite number."""
+        query = queries.parse(asked.get("expression"), table.COLUMNS)
         if self._publishes and query.name not in self._published:
             self._publish(query)
         parts = list(self._pool.map(lambda port: self._ask(port, query), self._workers))
-        return {"sum": sum(part["sum"] for part in parts), "rows": sum(part["rows"] for part in parts)}
+        sums = [part["sum"] for part in parts]
+        total = None if None in sums else serving.number(sum(sums))
+        return {"sum": total, "rows": sum(part["rows"] for part in parts)}
 
     def _publish(self, query: queries.Query) -> None:
         import nbcache

@@ -50,8 +50,10 @@ class Query(NamedTuple):
         return f"queries.{sha256(self.expression.encode()).hexdigest()}"
 
 
-def parse(text: str, known: tuple[str, ...]) -> Query:
+def parse(text: Any, known: tuple[str, ...]) -> Query:
     """Return the query that an expression is, over a table with these columns; raise BadQueryError."""
+    if not isinstance(text, str):
+        raise BadQueryError('the expression is no text: ask with {"expression": "price * 2"}')
     if len(text) > MAX_LENGTH:
         raise BadQueryError(f"the expression is longer than {MAX_LENGTH} characters")
     try:
@@ -77,11 +79,17 @@ def parse(text: str, known: tuple[str, ...]) -> Query:
 
 
 def fuse(query: Query) -> Any:
-    """Compile a query to one ufunc over its columns, in which every row is read once and nothing is in between."""
+    """Compile a query to one ufunc over its columns, in which every row is read once and nothing is in between.
+
+    Raises BadQueryError for what can't be compiled, such as a function of too many arguments.
+    """
     import numba  # only who compiles has it
 
     namespace: dict[str, Any] = {**FUNCTIONS, "__name__": "query_service.fused"}
     source = f"def fused({', '.join(query.columns)}):\n    return float({query.expression})\n"
     exec(source, namespace)  # the expression passed the allow-list
     signature = f"float64({', '.join(['float64'] * len(query.columns))})"
-    return numba.vectorize([signature])(namespace["fused"])
+    try:
+        return numba.vectorize([signature])(namespace["fused"])
+    except numba.core.errors.NumbaError as error:
+        raise BadQueryError(f"it can't be compiled: {query.expression:.80}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import resource
 import socket
 import sys
@@ -47,13 +48,17 @@ def serve(answers: Mapping[str, Answer]) -> None:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            answer = answers.get(self.path)
             try:
-                status, said = 200, answers[self.path](json.loads(body or b"{}"))
-            except (KeyError, ValueError) as error:
+                if answer is None:
+                    status, said = 404, {"error": f"there is no {self.path:.80}: there are {', '.join(answers)}"}
+                else:
+                    status, said = 200, answer(_read(body))
+            except ValueError as error:
                 status, said = 400, {"error": str(error)}
             except Exception as error:
                 status, said = 500, {"error": f"{type(error).__name__}: {error}"}
-            data = json.dumps(said).encode()
+            data = json.dumps(said, allow_nan=False).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
@@ -70,6 +75,19 @@ def serve(answers: Mapping[str, Answer]) -> None:
         server.shutdown()
 
 
+def number(value: float) -> float | None:
+    """Return a number as JSON has it: None for what is infinite, or no number at all."""
+    return value if math.isfinite(value) else None
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    """Return what is asked; raise ValueError for anything but an object of JSON."""
+    asked = json.loads(body or b"{}")
+    if not isinstance(asked, dict):
+        raise ValueError(f"what is asked is an object, not {type(asked).__name__}")  # noqa: TRY004  a bad request
+    return asked
+
+
 class Client:
     """A connection to one server, for one thread."""
 
@@ -79,10 +97,10 @@ class Client:
         self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, path: str, **said: Any) -> dict[str, Any]:
-        """Return the answer; raise RuntimeError with the server's reason if there is none."""
+        """Return the answer; raise ValueError with the reason for a bad request, RuntimeError for other failures."""
         self._connection.request("POST", path, json.dumps(said))
         response = self._connection.getresponse()
         answer: dict[str, Any] = json.loads(response.read())
         if response.status != 200:
-            raise RuntimeError(answer["error"])
+            raise (ValueError if response.status == 400 else RuntimeError)(answer["error"])
         return answer

@@ -27,12 +27,12 @@ class Worker:
         self._lock = threading.Lock()
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Return the sum over this worker's rows."""
-        query = queries.parse(asked["expression"], table.COLUMNS)
+        """Return the sum over this worker's rows; None if that is no finite number."""
+        query = queries.parse(asked.get("expression"), table.COLUMNS)
         fused = self._functions.get(query.name) or self._get(query)
         # One partition after the other, by the order of their numbers: the sum is the same each time.
         total = sum(float(np.add.reduce(fused(*map(rows.__getitem__, query.columns)))) for rows in self._partitions)
-        return {"sum": total, "rows": sum(len(rows["price"]) for rows in self._partitions)}
+        return {"sum": serving.number(total), "rows": sum(len(rows["price"]) for rows in self._partitions)}
 
     def _get(self, query: queries.Query) -> Any:
         with self._lock:

@@ -2,8 +2,11 @@
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
+from contextlib import closing
+from http.client import HTTPConnection
 
 import numpy as np
 import pytest
@@ -110,6 +113,39 @@ def test_what_is_no_query_is_refused_before_anything_is_compiled(queries, table,
     with pytest.raises(queries.BadQueryError, match=said) as raised:
         queries.parse(text, table.COLUMNS)
     assert "\n" not in str(raised.value)
+
+
+def test_a_service_that_stays_answers_in_json_and_says_what_is_wrong_with_a_query():
+    options = "--stay --rows 1000 --partitions 2 --workers 2".split()
+    process = subprocess.Popen(
+        [sys.executable, EXAMPLE, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    port = int(re.search(r":(\d+)/query", process.stdout.readline())[1])
+
+    def ask(body, path="/query"):
+        with closing(HTTPConnection("127.0.0.1", port, timeout=600)) as line:
+            line.request("POST", path, body)
+            answer = line.getresponse()
+            return answer.status, json.loads(answer.read(), parse_constant=pytest.fail)
+
+    status, said = ask('{"expression": "price - price + 2"}')
+    assert (status, said) == (200, {"sum": 2000.0, "rows": 1000})
+    for expression in ("log(price - price - 1)", "1 / (tax - tax)"):
+        assert ask(json.dumps({"expression": expression})) == (200, {"sum": None, "rows": 1000})
+    for body in (
+        '{"expression": "price +"}',
+        '{"expression": "sqrt(price, tax)"}',
+        '{"expression": 5}',
+        "{}",
+        "[1]",
+        "{",
+    ):
+        status, said = ask(body)
+        assert status == 400 and said["error"] and "\n" not in said["error"], body
+    assert ask("{}", "/nothing")[0] == 404
+    process.stdin.write("\n")
+    process.communicate(timeout=600)
+    assert process.returncode == 0
 
 
 def test_a_worker_ends_with_who_started_it(tmp_path, table):
