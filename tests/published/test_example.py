@@ -116,7 +116,7 @@ def test_what_is_no_query_is_refused_before_anything_is_compiled(queries, table,
 
 
 def test_a_service_that_stays_answers_in_json_and_says_what_is_wrong_with_a_query():
-    options = "--stay --rows 1000 --partitions 2 --workers 2".split()
+    options = ["--stay", "--rows", "1000", "--partitions", "2", "--workers", "2"]
     process = subprocess.Popen(
         [sys.executable, EXAMPLE, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
