@@ -19,9 +19,8 @@ An argument's or a result's type is a mapping with the kind under ``"k"``::
     {"k": "optional", "of": TYPE}           {"k": "omitted"}
     {"k": "record", "dtype": DTYPE}         {"k": "datetime64"|"timedelta64", "unit": "ns"}
 
-DTYPE is what `numpy.lib.format` writes into a file's header: a string, or for a record a list of its fields. A record
-that isn't the same again after that, such as one with ``align=True`` or with fields that overlap, is a mapping, with
-the shape and the offset of each field: ``{"fields": [["a", "<i4", [], 0]…], "size": 16, "aligned": true}``.
+DTYPE is NumPy's string for it. A record is a mapping, with the name, dtype, shape and offset of each field:
+``{"fields": [["a", "<i4", [], 0]…], "size": 16, "aligned": true}``. A name with a title is a list of both.
 
 Constants
 ---------
@@ -189,18 +188,18 @@ class Function(Record):
     name: str
     module: str | None
     doc: str | None
-    parameters: tuple[str, ...]
-    defaults: tuple[Constant | None, ...]
+    parameters: tuple[str, ...] = ()
+    defaults: tuple[Constant | None, ...] = ()
     """Of the last parameters; None for what can't be made without Numba."""
-    star: bool
+    star: bool = False
     """Whether the last parameter takes all further positional arguments."""
-    signatures: tuple[Signature, ...]
-    check: str | None
+    signatures: tuple[Signature, ...] = ()
+    check: str | None = None
     """The symbol of its type check, which is called in its place; None for none in machine code."""
-    ufunc: Ufunc | None
-    source: str | None
+    ufunc: Ufunc | None = None
+    source: str | None = None
     """``module:qualname`` to import where Numba may be used instead."""
-    reason: str | None
+    reason: str | None = None
     """Why it can't run without Numba."""
 
 
@@ -335,23 +334,12 @@ def _constant(value: Any) -> Constant:
 
 
 def _dtype(value: Any) -> Any:
-    if isinstance(value, dict):
-        _LAID_OUT(value)
-    elif isinstance(value, list):
-        for field in value:
-            _field(field, (2, 3))
-    elif not isinstance(value, str):
-        raise Malformed("a dtype", value)
+    (text if isinstance(value, str) else _LAID_OUT)(value)
     return value
 
 
-def _field(value: Any, lengths: tuple[int, ...] = (4,)) -> None:
-    if not isinstance(value, list) or len(value) not in lengths:
-        raise Malformed("a field of a dtype", value)
-    name = value[0]
-    (several(text, 2) if isinstance(name, list) else text)(name)
-    for reader, each in zip((_dtype, several(natural), natural), value[1:], strict=False):
-        reader(each)
+def _field_name(value: Any) -> None:
+    (text if isinstance(value, str) else several(text, 2))(value)
 
 
 def _type(value: Any) -> TypeData:
@@ -363,7 +351,8 @@ def _type(value: Any) -> TypeData:
     return value  # type: ignore[no-any-return]  # as JSON has it, lists and all
 
 
-_LAID_OUT: Final = fields({"fields": several(_field), "size": natural, "aligned": flag})
+_FIELD: Final = row(_field_name, _dtype, several(natural), natural)
+_LAID_OUT: Final = fields({"fields": several(_FIELD), "size": natural, "aligned": flag})
 _ITEMS: Final = several(_type)
 _MADE_OF: Final[Mapping[str, Mapping[str, grammar.Reader]]] = {
     "array": {"dtype": _dtype, "ndim": natural, "layout": choice("C", "F", "A"), "mutable": flag, "aligned": flag},

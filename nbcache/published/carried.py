@@ -46,9 +46,9 @@ def loads(data: bytes, settings: Settings, *, trusted: bool = False) -> Any:
     """Return what bytes describe; see :func:`nbcache.loads`. Raises PublicationError for everything that is wrong."""
     blob = _parsed(data)
     signers: tuple[Group, ...] = ()
-    if trusted is not True:
-        signers = (_judge(blob, Keyring(word for word in revealed(settings.trusted_keys) if word != UNSIGNED)),)
     try:
+        if trusted is not True:
+            signers = (_judge(blob, Keyring(word for word in revealed(settings.trusted_keys) if word != UNSIGNED)),)
         return load.of_blob(blob, signers)
     except errors.ManifestError as error:
         raise errors.PublicationError(_BYTES, f"their manifest can't be used: {error}") from error
@@ -96,7 +96,7 @@ def _parsed(data: bytes) -> Blob:
 
 
 def _judge(blob: Blob, keyring: Keyring) -> Group:
-    """See that a trusted key signed it; return which did. Raises PublicationError."""
+    """See that a trusted key signed it; return which did. Raises PublicationError and ManifestError."""
     listed = [each for each in blob.signed if keyring.trusted(each)]
     if not listed:
         who = "no key in NBCACHE_TRUSTED_KEYS signed them" if blob.signed else "nobody signed them"
@@ -110,10 +110,6 @@ def _judge(blob: Blob, keyring: Keyring) -> Group:
         raise errors.PublicationError(_BYTES, f"their signature can't be verified: {error}") from error
     if not right:
         raise errors.PublicationError(_BYTES, "their signature is wrong: they were altered")
-    try:
-        beside = manifests.decode(blob.manifest).beside
-    except errors.ManifestError as error:
-        raise errors.PublicationError(_BYTES, f"their manifest can't be used: {error}") from error
-    if not keyring.trusts(beside):
+    if not keyring.trusts(manifests.decode(blob.manifest).beside):
         raise errors.PublicationError(_BYTES, manifests.UNTRUSTED)
     return group_of(right)

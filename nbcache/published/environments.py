@@ -71,30 +71,14 @@ def dtype(description: Any) -> np.dtype[Any]:
     """What a dtype of a manifest is (:mod:`nbcache.protocol.manifests`). Raises what NumPy raises."""
     if isinstance(description, str):
         return np.dtype(description)
-    if isinstance(description, dict):
-        return _laid_out(description)
-    return np.lib.format.descr_to_dtype(_as_lists_of_tuples(description))
-
-
-def _laid_out(description: dict[str, Any]) -> np.dtype[Any]:
-    names, kinds, shapes, offsets = zip(*description["fields"], strict=True)
-    titled = [name if isinstance(name, list) else (None, name) for name in names]
-    fields: Any = {
+    fields = description["fields"]
+    titled = [name if isinstance(name, list) else (None, name) for name, *_ in fields]
+    laid_out: Any = {
         "names": [name for _, name in titled],
-        "formats": [(dtype(kind), tuple(shape)) for kind, shape in zip(kinds, shapes, strict=True)],
-        "offsets": offsets,
+        "formats": [(dtype(kind), tuple(shape)) for _, kind, shape, _ in fields],
+        "offsets": [offset for *_, offset in fields],
         "titles": [title for title, _ in titled],
         "itemsize": description["size"],
     }
-    laid_out: np.dtype[Any] = np.dtype(fields, align=description["aligned"])
-    return laid_out
-
-
-def _as_lists_of_tuples(description: Any) -> Any:
-    # JSON has lists only; a field is a tuple of a name (or a title and a name), a dtype and sometimes a shape.
-    if isinstance(description, str):
-        return description
-    return [
-        (tuple(name) if isinstance(name, list) else name, _as_lists_of_tuples(kind), *map(tuple, shape))
-        for name, kind, *shape in description
-    ]
+    found: np.dtype[Any] = np.dtype(laid_out, align=description["aligned"])
+    return found

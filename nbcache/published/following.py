@@ -112,15 +112,18 @@ class _Watcher:
 
     def __init__(self) -> None:
         self._followed: dict[tuple[object, ...], _Followed] = {}
+        self.lock = threading.RLock()
         self._begin()
 
     def _begin(self) -> None:
-        self.lock = threading.RLock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def follow(self, key: tuple[object, ...], stamp: Stamp, name: str, load: Load) -> Any:
-        """Return what is called, the same object for the same key."""
+        """Return what calls the newest version of a name, and follows it: the same object for the same key.
+
+        ``stamp`` tells whether there is another version, ``load`` loads it. Raises what loading raises.
+        """
         with self.lock:
             followed = self._followed.get(key)
             if followed is None:
@@ -156,17 +159,10 @@ class _Watcher:
         if thread is not None and thread is not threading.current_thread():
             thread.join(_END_SECONDS)
 
-    def before_fork(self) -> None:
-        """Nothing is loaded while a process is copied: the child would have half of it, and its locks."""
-        self.lock.acquire()
-
-    def after_fork(self) -> None:
-        """In the parent."""
-        self.lock.release()
-
     def in_child(self) -> None:
         """In the child, which has no thread yet."""
         self._begin()
+        self.lock.release()
         if self._followed:
             self._start()
 
@@ -176,14 +172,9 @@ def _functions(loaded: Any) -> Mapping[str, Any]:
 
 
 _watcher: Final = _Watcher()
+follow: Final = _watcher.follow
 atexit.register(_watcher.stop)
-os.register_at_fork(before=_watcher.before_fork, after_in_parent=_watcher.after_fork, after_in_child=_watcher.in_child)
-
-
-def follow(key: tuple[object, ...], stamp: Stamp, name: str, load: Load) -> Any:
-    """Return what calls the newest version of a name, and follows it.
-
-    ``stamp`` tells whether there is another one, ``load`` loads it.
-    Who asks twice under one key has the same object twice. Raises what loading raises.
-    """
-    return _watcher.follow(key, stamp, name, load)
+# Nothing is loaded while a process is copied: the child would have half of it.
+os.register_at_fork(
+    before=_watcher.lock.acquire, after_in_parent=_watcher.lock.release, after_in_child=_watcher.in_child
+)

@@ -80,22 +80,9 @@ def api_function(table: str, slot: int) -> int:
     return ctypes.c_void_p.from_address(address + slot * ctypes.sizeof(ctypes.c_void_p)).value or 0
 
 
-_fitting: Host | None = None
-"""The last one that code can be built for, to run here: most of a process's publications were built on one."""
-
-
+@functools.lru_cache(maxsize=8)  # no fact of a host changes while a process runs
 def problem(host: Host) -> str | None:
     """Say in one line why code that was built for `host` can't run here; None if it can."""
-    global _fitting  # noqa: PLW0603  no fact of a host changes while a process runs
-    if host == _fitting:
-        return None
-    found = _problem(host)
-    if found is None:
-        _fitting = host
-    return found
-
-
-def _problem(host: Host) -> str | None:
     machine = os.uname().machine
     if host.machine != machine:
         return f"it was built for {host.machine}, and this is {machine}"

@@ -3,8 +3,7 @@
 What is guaranteed
 ------------------
 - **Nothing is mapped that isn't whole**: the caller has the bytes and checked their digest (as
-  :mod:`nbcache.store.files` does when it reads one, or with :func:`check`), for mapping a truncated file ends the
-  process with SIGBUS.
+  :mod:`nbcache.store.files` does when it reads one), for mapping a truncated file ends the process with SIGBUS.
 - **What is mapped is what was checked.** The C library gives the library that it already has to whoever asks for the
   same path; so a path names its content, and the image's anchor, a symbol that no other image has, is asked for
   afterwards.
@@ -40,7 +39,6 @@ import numpy as np
 
 from nbcache.passing import errors, let_pass
 from nbcache.protocol.manifests import ADDRESS_SIZE, ImageFacts
-from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -99,14 +97,6 @@ class Image:
             return self.base + self.symbols[symbol]
         except KeyError:
             raise errors.ImageError(f"the manifest doesn't say where {symbol} is in the image") from None
-
-
-def check(code: bytes, facts: ImageFacts) -> None:
-    """See that these are the image's bytes. Raises ImageError."""
-    if len(code) != facts.size:
-        raise errors.ImageError(f"the image has {len(code)} bytes instead of {facts.size}: publish it again")
-    if digest_of(code) != facts.digest:
-        raise errors.ImageError("the image is damaged: publish it again")
 
 
 def open_image(

@@ -157,7 +157,11 @@ def _load(stores: Sequence[Store], name: str, version: int | None, numba: WithNu
         manifest = manifests.decode(publication.manifest)
     except errors.ManifestError as exc:
         raise errors.PublicationError(name, f"its manifest can't be used: {exc}") from exc
-    signers = () if publication.signed is None else (tuple([each[:3] for each in publication.signed]),)
+    signers: tuple[Group, ...] = ()
+    if publication.signed is not None:
+        from nbcache.keyring import Signature, group_of  # most are of this store
+
+        signers = (group_of(Signature(*each) for each in publication.signed),)
     if not store.trusts((*manifest.beside, *signers)):
         raise errors.PublicationError(name, manifests.UNTRUSTED)
     source = stored(publication.manifest, manifest, store, publication.objects, signers)

@@ -206,9 +206,8 @@ class MachineCode:
 
     def _externals(self, code: Code) -> dict[str, int]:
         """What an entry's object expects from elsewhere."""
-        found = self._addresses(code.externals)
-        if self._replaced:
-            found.update((symbol, self._replaced[symbol]) for symbol in self._replaced.keys() & found.keys())
+        found = self._addresses(symbol for symbol in code.externals if symbol not in self._replaced)
+        found.update((symbol, self._replaced[symbol]) for symbol in code.externals if symbol in self._replaced)
         for function in code.cells:
             found[UNRESOLVED + function] = ctypes.addressof(self._cell(function, 0))
         return found

@@ -113,8 +113,6 @@ class Runtime:
         if symbol.startswith(INTERNED):
             self._kept.append(sys.intern(symbol[len(INTERNED) :]))
             return id(self._kept[-1])
-        if symbol in REPLACED:
-            return unpickling.callback(symbol)
         if not symbol.startswith(("Py", "_Py")):
             found = self._of_numba(symbol)
             if found is not None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 Location = tuple[str, str, int]
 
@@ -140,34 +140,3 @@ def _had(data: bytes) -> Any:
         if len(failures) < _MAX_FAILURES:
             failures.append(words)
         raise RuntimeError(words) from exc
-
-
-def _without_raising(function: Callable[..., Any]) -> Callable[..., Any]:
-    # A callback of ctypes can't raise. What it returns here is what the code is about to raise, or no object of the
-    # kind that it wants: an exception, the arguments to make it with, no place to blame.
-    def call(*args: Any) -> Any:
-        try:
-            return function(*args)
-        except Exception as exc:  # noqa: BLE001  as above
-            return RuntimeError, (str(exc),), None
-
-    return call
-
-
-_FUNCTIONS: Final[dict[str, Any]] = {}
-"""By the symbols that compiled code calls: it holds pointers to them for ever."""
-
-
-def callback(symbol: str) -> int:
-    """Where the function is that takes the place of Numba's ``numba_unpickle`` or
-    ``numba_runtime_build_excinfo_struct``.
-
-    For code whose publication brought nothing better: what a signal's handler raises while one of these runs is lost,
-    and ends the process (``glue/published/asking.py``).
-    """
-    if not _FUNCTIONS:
-        thing, pointer = ctypes.py_object, ctypes.c_void_p
-        reading = ctypes.PYFUNCTYPE(thing, pointer, ctypes.c_int, pointer)(_without_raising(unpickle))
-        building = ctypes.PYFUNCTYPE(thing, thing, thing)(_without_raising(build_exception))
-        _FUNCTIONS.update(numba_unpickle=reading, numba_runtime_build_excinfo_struct=building)
-    return ctypes.cast(_FUNCTIONS[symbol], ctypes.c_void_p).value or 0

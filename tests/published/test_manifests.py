@@ -30,7 +30,7 @@ TYPES = (
     {"k": "namedtuple", "items": [{"k": "int8"}], "fields": ["x"], "class": "m:P"},
     {"k": "tuple", "items": [{"k": "optional", "of": {"k": "unicode_type"}}]},
     {"k": "omitted"},
-    {"k": "record", "dtype": [["a", "<i4"], ["b", "<f8", [2]]]},
+    {"k": "record", "dtype": {"fields": [["a", "<i4", [], 0]], "size": 4, "aligned": False}},
     {"k": "record", "dtype": {"fields": [[["t", "a"], "<i4", [2], 0]], "size": 8, "aligned": True}},
     {"k": "datetime64", "unit": "ns"},
     {"k": "bytes"},

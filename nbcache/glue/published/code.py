@@ -58,8 +58,20 @@ class Codes:
         """Files, what of the array is pointed to, and where in the file's data its first element lies, by symbol."""
 
     def add(self, library: Any, key: str) -> int:
-        """Add the code of a *library* whose entry is the one under *key*; return its number.  Raises Refused."""
-        code = bytes(library._get_compiled_object())
+        """Add the code of a *library* whose entry is the one under *key*, and of its recursions; return its number.
+
+        Raises Refused.
+        """
+        number = self._add(bytes(library._get_compiled_object()), key)
+        meta, _definitions = marks.meta_of(library)
+        for _symbol, needed, build in meta.needs if isinstance(meta, Meta) else ():
+            entry = next((each for each in self._store.find(needed) if each.header.build == build), None)
+            if entry is None:
+                raise Refused("the other half of a recursion is not in the store")
+            self._add(entry.section("object") or b"", needed)
+        return number
+
+    def _add(self, code: bytes, key: str) -> int:
         entry = self._entry_of(key, code)
         known = self._index.get((key, entry.digest))
         if known is not None:
@@ -84,7 +96,6 @@ class Codes:
         number = self._index[key, entry.digest] = len(self.codes)
         self.codes.append(found)
         self._entries.append(entry)
-        self._add_needs(library)
         return number
 
     def bitcodes(self) -> list[bytes]:
@@ -104,17 +115,6 @@ class Codes:
         raise Refused(
             "its entry is not in the store, or is that of another build by now: compile it anew, in a new process"
         )
-
-    def _add_needs(self, library: Any) -> None:
-        """Add the other halves of recursions."""
-        meta, _definitions = marks.meta_of(library)
-        for _symbol, key, build in meta.needs if isinstance(meta, Meta) else ():
-            for entry in self._store.find(key):
-                if entry.header.build == build:
-                    self.add(_Stored(entry), key)
-                    break
-            else:
-                raise Refused("the other half of a recursion is not in the store")
 
     def _add_pickle(self, data: bytes) -> None:
         for module, name in names_in(data):
@@ -157,17 +157,6 @@ class Codes:
             self.extensions.update(POOLS)
         if "numba_make_generator" in externals:
             self.extensions.add(GENERATORS)
-
-
-class _Stored:
-    """An entry as a library, for its code alone."""
-
-    def __init__(self, entry: Any) -> None:
-        self._entry = entry
-        marks.keep_meta(self, None, {})
-
-    def _get_compiled_object(self) -> bytes:
-        return self._entry.section("object") or b""
 
 
 def _environments(variables: Iterable[str]) -> Iterable[manifests.Environment]:

@@ -62,20 +62,7 @@ def unusable(public: Any, reason: str) -> manifests.Function | None:
     said = None if python_function is None else _said(python_function)
     if said is None or said["source"] is None:
         return None
-    return _described("numba", said, (), reason=reason)
-
-
-def _described(
-    what: str,
-    said: dict[str, Any],
-    signatures: tuple[manifests.Signature, ...],
-    *,
-    ufunc: manifests.Ufunc | None = None,
-    reason: str | None = None,
-    **more: Any,
-) -> manifests.Function:
-    none = {"parameters": (), "defaults": (), "star": False, "check": None}
-    return manifests.Function(what=what, signatures=signatures, ufunc=ufunc, reason=reason, **{**none, **said, **more})
+    return manifests.Function("numba", reason=reason, **said)
 
 
 def _key_of(library: Any) -> str:
@@ -103,7 +90,8 @@ def _njit(dispatcher: Any, wanted: Wanted, codes: Codes) -> manifests.Function:
     star = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL
     defaults = tuple(map(_default, dispatcher.py_func.__defaults__ or ()))
     names = tuple(each.name for each in parameters)
-    return _described("njit", _said(dispatcher.py_func), signatures, parameters=names, defaults=defaults, star=star)
+    more = {"parameters": names, "defaults": defaults, "star": star, **_said(dispatcher.py_func)}
+    return manifests.Function("njit", signatures=signatures, **more)
 
 
 def _default(value: Any) -> manifests.Constant | None:
@@ -136,7 +124,7 @@ def _ufunc(public: Any, wanted: Wanted, codes: Codes) -> manifests.Function:
         signatures.append(_loop(cres, "ufunc wrapper", [*key.args, returns], codes))
     identity = _REORDERABLE if public.identity is None and public.reorderable else _IDENTITIES[public.identity]
     facts = manifests.Ufunc(public.nin, public.nout, identity, None)
-    return _described("ufunc", _said(_python_function(public)), tuple(signatures), ufunc=facts)
+    return manifests.Function("ufunc", signatures=tuple(signatures), ufunc=facts, **_said(_python_function(public)))
 
 
 def _gufunc(public: Any, _wanted: Wanted, codes: Codes) -> manifests.Function:
@@ -148,7 +136,7 @@ def _gufunc(public: Any, _wanted: Wanted, codes: Codes) -> manifests.Function:
     results = [builder._cres[each] for each in builder._sigs]
     signatures = tuple(_loop(cres, "gufunc wrapper", cres.signature.args, codes) for cres in results)
     facts = manifests.Ufunc(len(builder.sin), len(builder.sout), builder.identity, builder.signature)
-    return _described("gufunc", _said(builder.py_func), signatures, ufunc=facts)
+    return manifests.Function("gufunc", signatures=signatures, ufunc=facts, **_said(builder.py_func))
 
 
 def _loop(cres: Any, kind: str, operands: Iterable[Any], codes: Codes) -> manifests.Signature:
@@ -169,7 +157,7 @@ def _cfunc(public: Any, _wanted: Wanted, codes: Codes) -> manifests.Function:
     number = codes.add(public._library, _key_of(public._library))
     found = manifests.Signature(number, public._wrapper_name, (), str(signature.return_type), taken)
     names = tuple(inspect.signature(public._pyfunc).parameters)
-    return _described("cfunc", _said(public._pyfunc), (found,), parameters=names)
+    return manifests.Function("cfunc", signatures=(found,), parameters=names, **_said(public._pyfunc))
 
 
 _DESCRIBERS = ((Dispatcher, _njit), (DUFunc, _ufunc), (GUFunc, _gufunc), (CFunc, _cfunc))

@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,7 +29,7 @@ from nbcache.protocol.manifests import ANCHOR, ImageFacts
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 _LINKERS: Final = ("ld", "ld.lld", "ld.bfd", "cc", "gcc", "clang")
 """What is looked for in PATH, in this order: a compiler only calls one of the others."""
@@ -53,34 +52,27 @@ def linker() -> str | None:
     return next(filter(None, map(shutil.which, _LINKERS)), None)
 
 
-def build(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str], cpu: str = "") -> Image:
+def build(
+    bitcodes: Sequence[bytes],
+    checks: Sequence[str],
+    keep: Collection[str],
+    cpu: str = "",
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Image:
     """Make an image of optimised modules, as bitcode, and of type checks, as text, for a processor or for that which
     this process compiles for.
 
-    ``keep`` are the symbols whose offsets its facts must have. Raises ImageError if there is no linker, or if it fails.
+    ``keep`` are the symbols whose offsets its facts must have; ``meanwhile`` is called while the linker runs. Raises
+    ImageError if there is no linker, or if it fails.
     """
-    with begun(bitcodes, checks, keep, cpu) as finished:
-        return finished()
-
-
-@contextmanager
-def begun(
-    bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str], cpu: str = ""
-) -> Iterator[Callable[[], Image]]:
-    """As :func:`build`, but give what waits for the linker: it runs while others do something else."""
     program = linker()
     if program is None:
         raise ImageError(f"no linker was found in PATH ({', '.join(_LINKERS)})")
     code, anchor = _emitted(bitcodes, checks, cpu)
-    with _linking(program, code) as result:
-
-        def finished() -> Image:
-            detached = shared_object.detach(result(), {*keep, anchor})
-            digest, size = digest_of(detached.code), len(detached.code)
-            facts = ImageFacts(digest, size, anchor, detached.slots, detached.sealed, detached.symbols)
-            return Image(detached.code, facts)
-
-        yield finished
+    detached = shared_object.detach(_linked(program, code, meanwhile), {*keep, anchor})
+    digest, size = digest_of(detached.code), len(detached.code)
+    facts = ImageFacts(digest, size, anchor, detached.slots, detached.sealed, detached.symbols)
+    return Image(detached.code, facts)
 
 
 @global_compiler_lock
@@ -154,11 +146,10 @@ def _target_machine(cpu: str) -> Any:
     )
 
 
-@contextmanager
-def _linking(program: str, code: bytes) -> Iterator[Callable[[], bytes]]:
-    """Have a linker make a shared object of an object file; give what waits for it. Raises ImageError.
+def _linked(program: str, code: bytes, meanwhile: Callable[[], object]) -> bytes:
+    """Have a linker make a shared object of an object file. It sees no library, so nothing is bound to one.
 
-    It sees no library, so nothing is bound to one.
+    Raises ImageError.
     """
     options: tuple[str, ...] = _OPTIONS
     if os.path.basename(program) in _COMPILERS:
@@ -167,32 +158,21 @@ def _linking(program: str, code: bytes) -> Iterator[Callable[[], bytes]]:
         source, result = os.path.join(directory, "image.o"), os.path.join(directory, "image.so")
         with open(source, "wb") as file:
             file.write(code)
+        command, nothing = [program, *options, "-o", result, source], subprocess.DEVNULL
         try:
-            running = subprocess.Popen(  # noqa: S603  the user's own linker, and files of ours
-                [program, *options, "-o", result, source],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        except OSError as error:
+            # The user's own linker, and files of ours.
+            with subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=subprocess.PIPE, text=True) as running:  # noqa: S603
+                try:
+                    meanwhile()
+                    _said, errors = running.communicate(timeout=_TIMEOUT)
+                finally:
+                    running.kill()
+            if running.returncode:
+                raise ImageError(f"{program} failed: {_last_line(errors)}")
+            with open(result, "rb") as file:
+                return file.read()
+        except (OSError, subprocess.TimeoutExpired) as error:
             raise ImageError(f"{program} couldn't be run: {error}") from error
-
-        def finished() -> bytes:
-            try:
-                _said, errors = running.communicate(timeout=_TIMEOUT)
-                if running.returncode:
-                    raise ImageError(f"{program} failed: {_last_line(errors)}")
-                with open(result, "rb") as file:
-                    return file.read()
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise ImageError(f"{program} couldn't be run: {error}") from error
-
-        with running:
-            try:
-                yield finished
-            finally:
-                running.kill()
 
 
 def _last_line(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,7 +27,7 @@ from nbcache.published.runtime import (
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from nbcache.glue.published.code import Codes
     from nbcache.protocol.manifests import ImageFacts
@@ -50,36 +49,40 @@ class MachineCode(NamedTuple):
 def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes, cpus: Sequence[str]) -> MachineCode:
     """Make type checks for functions, and an image of their codes, as far as that can be done here.
 
-    With ``cpus``, an image for each of these processors has to be made. Raises PublicationError if one can't be.
+    With ``cpus``, an image for each of these processors has to be made. Raises PublicationError if one can't be, and on
+    a Python or NumPy for which no type checks can be made.
     """
     try:
         texts = {attribute: _check(each) for attribute, each in functions.items() if _is_checked(each)}
     except ImageError as error:
-        _log.info("%s is published without type checks in machine code: %s", name, error)
-        if cpus:
-            raise PublicationError(name, f"there is no image of it for a certain processor: {error}") from error
-        return MachineCode(functions, None, None, None, (), ())
+        raise PublicationError(name, f"there are no type checks for it: {error}") from error
     checked = {
         attribute: each._replace(check=texts[attribute][0]) if attribute in texts else each
         for attribute, each in functions.items()
     }
-    files: list[bytes] = []
     unpickles = any(not REPLACED.keys().isdisjoint(code.externals) for code in codes.codes)
     checks = [text for _symbol, text in texts.values()]
     called = {each.symbol for every in functions.values() for each in every.signatures}
     linked = [*checks, *_replacing(NUMBA_UNPICKLE, NUMBA_BUILD_EXCEPTION)] if unpickles else checks
+    bitcodes, kept = codes.bitcodes(), _kept(checked, codes)
     if cpus:
-        built = _variants(name, cpus, codes.bitcodes(), linked, _kept(checked, codes))
+        built = _variants(name, cpus, bitcodes, linked, kept)
         variants = tuple(each for each, _code in built)
         return MachineCode(checked, None, None, variants[-1].image, variants, tuple(code for _each, code in built))
-    with _image(name, codes.bitcodes(), linked, _kept(checked, codes)) as finished:
-        # The linker runs meanwhile.
-        memo = _object(_memo(), files) if unpickles else None
-        compiled = _object(_emitted(checks), files, called) if checks else None
-        made = finished()
-    if made is not None:
-        files.append(made.code)
-    return MachineCode(checked, memo, compiled, None if made is None else made.facts, (), tuple(files))
+
+    @functools.cache
+    def emitted() -> tuple[bytes | None, bytes | None]:
+        return _memo() if unpickles else None, _emitted(checks) if checks else None
+
+    try:
+        made = image.build(bitcodes, linked, kept, meanwhile=emitted)
+    except ImageError as error:
+        _log.info("%s is published without an image: %s", name, error)
+        made = None
+    memo, compiled = emitted()
+    files = tuple(each for each in (memo, compiled, None if made is None else made.code) if each is not None)
+    facts = None if made is None else made.facts
+    return MachineCode(checked, _object(memo), _object(compiled, called), facts, (), files)
 
 
 def _variants(
@@ -94,29 +97,6 @@ def _variants(
             raise PublicationError(name, f"there is no image of it for {cpu}: {error}") from error
         found.append((manifests.Variant(cpu, processors.told_to_kernel(cpu), made.facts), made.code))
     return sorted(found, key=lambda each: len(each[0].features), reverse=True)
-
-
-@contextmanager
-def _image(
-    name: str, bitcodes: Sequence[bytes], texts: Sequence[str], keep: Collection[str]
-) -> Iterator[Callable[[], image.Image | None]]:
-    """Begin to make an image; give what waits for it, which is none where it can't be made."""
-    with ExitStack() as linking:
-        try:
-            finished = linking.enter_context(image.begun(bitcodes, texts, keep))
-        except ImageError as error:
-            _log.info("%s is published without an image: %s", name, error)
-            yield lambda: None
-            return
-
-        def waited() -> image.Image | None:
-            try:
-                return finished()
-            except ImageError as error:
-                _log.info("%s is published without an image: %s", name, error)
-                return None
-
-        yield waited
 
 
 def _replacing(unpickle: str, build_exception: str) -> list[str]:
@@ -155,9 +135,10 @@ def _emitted(texts: Sequence[str]) -> bytes:
     return bytes(cpu_target.target_context.codegen()._tm.emit_object(image.linked([], texts)))
 
 
-def _object(code: bytes, files: list[bytes], defined: Collection[str] = ()) -> manifests.ObjectFile:
-    """Add an object file to *files*. What is *defined* by the codes is no external of it."""
+def _object(code: bytes | None, defined: Collection[str] = ()) -> manifests.ObjectFile | None:
+    """Describe an object file, if there is one. What is *defined* by the codes is no external of it."""
+    if code is None:
+        return None
     symbols = symbols_of(code)
     assert symbols is not None, "LLVM made it"
-    files.append(code)
     return manifests.ObjectFile(digest_of(code), tuple(sorted(set(symbols.undefined) - set(defined))))

@@ -187,52 +187,28 @@ class _Check:
         self.builder.branch(self.slow)
         self.builder.position_at_end(self.slow)
         callee, arguments, count, keywords = self.function.args
-        # PyObject_Vectorcall would take them as they are, but is no function of CPython 3.10's library.
-        packed = self._made("PyTuple_New", count)
-        with cgutils.for_range(self.builder, count) as loop:
-            value = self._item(arguments, loop.index)
-            self.builder.call(self._function("Py_IncRef", ir.VoidType(), _POINTER), [value])
-            put = self._function("PyTuple_SetItem", _I32, _POINTER, _I64, _POINTER)
-            self.builder.call(put, [packed, loop.index, value])
-        null = ir.Constant(_POINTER, None)
-        with self.builder.if_then(self.builder.icmp_unsigned("==", keywords, null)):
-            self._finish_with(callee, packed, null)
-        named = self._made("PyDict_New", otherwise=packed)
-        length = self.builder.call(self._function("PyTuple_Size", _I64, _POINTER), [keywords])
-        with cgutils.for_range(self.builder, length) as loop:
-            name_at = self._function("PyTuple_GetItem", _POINTER, _POINTER, _I64)
-            name = self.builder.call(name_at, [keywords, loop.index])
-            value = self._item(arguments, self.builder.add(count, loop.index))
-            put = self._function("PyDict_SetItem", _I32, _POINTER, _POINTER, _POINTER)
-            failed = self.builder.icmp_signed("<", self.builder.call(put, [named, name, value]), ir.Constant(_I32, 0))
-            with self.builder.if_then(failed, likely=False):
-                self._release(named, packed)
-                self.builder.ret(null)
-        self._finish_with(callee, packed, named, named)
-
-    def _finish_with(self, callee: ir.Value, packed: ir.Value, named: ir.Value, *owned: ir.Value) -> None:
-        call = self._function("PyObject_Call", _POINTER, _POINTER, _POINTER, _POINTER)
-        result = self.builder.call(call, [callee, packed, named])
-        self._release(packed, *owned)
-        self.builder.ret(result)
-
-    def _made(self, maker: str, *arguments: ir.Value, otherwise: ir.Value | None = None) -> ir.Value:
-        """A new object, or a return with the error that is set, once what is held ``otherwise`` is released."""
-        made = self.builder.call(self._function(maker, _POINTER, *(each.type for each in arguments)), arguments)
-        null = ir.Constant(_POINTER, None)
-        with self.builder.if_then(self.builder.icmp_unsigned("==", made, null), likely=False):
-            if otherwise is not None:
-                self._release(otherwise)
-            self.builder.ret(null)
-        return made
+        with self.builder.if_else(self.builder.icmp_unsigned("==", keywords, ir.Constant(_POINTER, None))) as (no, yes):
+            with no:
+                without = self.builder.block
+            with yes:
+                named, among = self._load(keywords, _SIZE, _I64), self.builder.block
+        total = self.builder.phi(_I64)
+        total.add_incoming(ir.Constant(_I64, 0), without)
+        total.add_incoming(named, among)
+        # One place more: the method gets the object that it is called on as its first argument.
+        one = ir.Constant(_I64, 1)
+        total = self.builder.add(total, count)
+        passed = self.builder.bitcast(self.builder.alloca(_POINTER, self.builder.add(total, one)), _POINTER)
+        self._put(passed, ir.Constant(_I64, 0), callee)
+        with cgutils.for_range(self.builder, total) as loop:
+            self._put(passed, self.builder.add(loop.index, one), self._item(arguments, loop.index))
+        call = self._function("PyObject_VectorcallMethod", _POINTER, _POINTER, _POINTER, _I64, _POINTER)
+        called = [self._object(INTERNED + "__call__"), passed, self.builder.add(count, one), keywords]
+        self.builder.ret(self.builder.call(call, called))
 
     def _item(self, array: ir.Value, index: ir.Value) -> ir.Value:
         slots = self.builder.bitcast(array, _POINTER.as_pointer())
         return self.builder.load(self.builder.gep(slots, [index], source_etype=_POINTER), typ=_POINTER)
-
-    def _release(self, *objects: ir.Value) -> None:
-        for each in objects:
-            self.builder.call(self._function("Py_DecRef", ir.VoidType(), _POINTER), [each])
 
     def require(self, condition: ir.Value, otherwise: ir.Block | None = None) -> None:
         """Go on only if ``condition`` holds, otherwise with the next overload."""
@@ -310,7 +286,7 @@ class _Check:
         with self.builder.if_then(self.builder.icmp_unsigned("==", packed, null), likely=False):
             self.builder.ret(null)
         result = self.builder.call(wrapper, [null, packed, null])
-        self._release(packed)
+        self.builder.call(self._function("Py_DecRef", ir.VoidType(), _POINTER), [packed])
         self.builder.ret(result)
 
     def _load(self, pointer: ir.Value, offset: int, of: ir.Type) -> ir.Value:
