@@ -14,7 +14,7 @@ import os
 import select
 import signal
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from nbcache.errors import NbcacheError
 
@@ -62,54 +62,34 @@ def main() -> None:
     # What is here by now isn't looked at again by children, whose own copy of it each look would make.
     gc.collect()
     gc.freeze()
-    while select.select([channel], [], [], IDLE_SECONDS)[0]:
-        request = _received(channel)
-        if request is None:
-            return
-        finished, ours = os.pipe()
-        child = os.fork()
-        if child == 0:
-            _prove(channel, request)
-            return
-        os.close(ours)
-        # Its end is closed when it has ended.
-        asking, _, _ = select.select([channel, finished], [], [])
-        os.close(finished)
-        if channel in asking and not _is_over(child):
-            # Nobody asks before he has the answer: the other side is gone, and nobody waits for this one.
-            os.kill(child, signal.SIGKILL)
-            return
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        _say(channel, f'\n{{"ended": {status}}}\n'.encode())
+    with open(channel, "rb", closefd=False) as asked, open(channel, "wb", closefd=False) as said:
+        while select.select([channel], [], [], IDLE_SECONDS)[0]:
+            request = asked.read(int.from_bytes(asked.read(8), "big"))
+            if not request:
+                return  # the other side is gone
+            finished, ours = os.pipe()
+            child = os.fork()
+            if child == 0:
+                _prove(said, request)
+                return
+            os.close(ours)
+            # Its end is closed when it has ended.
+            asking, _, _ = select.select([channel, finished], [], [])
+            os.close(finished)
+            if channel in asking and not _is_over(child):
+                # Nobody asks before he has the answer: the other side is gone, and nobody waits for this one.
+                os.kill(child, signal.SIGKILL)
+                return
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            said.write(f'\n{{"ended": {status}}}\n'.encode())
+            said.flush()
 
 
 def _is_over(child: int) -> bool:
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _received(channel: int) -> bytes | None:
-    """Read a request; None if the other side is gone."""
-    size = _exactly(channel, 8)
-    return None if size is None else _exactly(channel, int.from_bytes(size, "big"))
-
-
-def _exactly(channel: int, size: int) -> bytes | None:
-    found = bytearray()
-    while len(found) < size:
-        part = os.read(channel, min(size - len(found), 1 << 20))
-        if not part:
-            return None
-        found += part
-    return bytes(found)
-
-
-def _say(channel: int, line: bytes) -> None:
-    rest = memoryview(line)
-    while rest:
-        rest = rest[os.write(channel, rest) :]
-
-
-def _prove(channel: int, request: bytes) -> None:
+def _prove(said: IO[bytes], request: bytes) -> None:
     line, _, manifest = request.partition(b"\n")
     from nbcache.config import Settings
     from nbcache.values import read
@@ -118,7 +98,8 @@ def _prove(channel: int, request: bytes) -> None:
     keys = read("trusted_keys", told["keys"])
     settings = Settings(dir=told["store"], readonly=True, trusted_uids=frozenset(told["uids"]), trusted_keys=keys)
     for fact in _facts(manifest, settings):
-        _say(channel, json.dumps(fact).encode() + b"\n")
+        said.write(json.dumps(fact).encode() + b"\n")
+        said.flush()  # the next one may end the process
 
 
 def _facts(data: bytes, settings: Settings) -> Iterator[dict[str, str]]:

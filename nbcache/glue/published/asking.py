@@ -41,7 +41,7 @@ def unpickle_ir(symbol: str) -> str:
         "internal",
         True,
     )
-    call = _declared(module, "PyObject_CallFunction", _POINTER, _POINTER, _POINTER, variadic=True)
+    call = declared(module, "PyObject_CallFunction", _POINTER, _POINTER, _POINTER, variadic=True)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     asked = [callee, builder.bitcast(words, _POINTER), *function.args]
     null = ir.Constant(_POINTER, None)
@@ -50,16 +50,16 @@ def unpickle_ir(symbol: str) -> str:
         builder.ret(found)
     raised = [builder.alloca(_POINTER) for _ in range(3)]
     pointers = [_POINTER.as_pointer()] * 3
-    builder.call(_declared(module, "PyErr_Fetch", _NOTHING, *pointers), raised)
+    builder.call(declared(module, "PyErr_Fetch", _NOTHING, *pointers), raised)
     again = builder.call(call, asked)
-    release = _declared(module, "Py_DecRef", _NOTHING, _POINTER)
+    release = declared(module, "Py_DecRef", _NOTHING, _POINTER)
     with builder.if_then(builder.icmp_unsigned("==", again, null), likely=False):
         for each in raised:
             builder.call(release, [builder.load(each)])
         builder.ret(again)
-    builder.call(_declared(module, "PyErr_NormalizeException", _NOTHING, *pointers), raised)
+    builder.call(declared(module, "PyErr_NormalizeException", _NOTHING, *pointers), raised)
     later = _raising(module, f"{symbol}_raise")
-    postpone = _declared(module, ADD_PENDING_CALL, _I32, later.type, _POINTER)
+    postpone = declared(module, ADD_PENDING_CALL, _I32, later.type, _POINTER)
     kind, value, trace = (builder.load(each) for each in raised)
     full = builder.icmp_signed("<", builder.call(postpone, [later, value]), ir.Constant(_I32, 0))
     with builder.if_then(full, likely=False):
@@ -78,7 +78,7 @@ def exception_ir(symbol: str) -> str:
     module = ir.Module(name=symbol)
     function = ir.Function(module, ir.FunctionType(_POINTER, [_POINTER, _POINTER]), symbol)
     callee = ir.GlobalVariable(module, _I8, EXCEPTION_BUILDER)
-    call = _declared(module, "PyObject_CallFunctionObjArgs", _POINTER, _POINTER, variadic=True)
+    call = declared(module, "PyObject_CallFunctionObjArgs", _POINTER, _POINTER, variadic=True)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     builder.ret(builder.call(call, [callee, *function.args, ir.Constant(_POINTER, None)]))
     return str(module)
@@ -92,15 +92,16 @@ def _raising(module: ir.Module, symbol: str) -> ir.Function:
     value = function.args[0]
     place = builder.gep(value, [ir.Constant(ir.IntType(64), _TYPE)], source_etype=_I8)
     kind = builder.load(builder.bitcast(place, _POINTER.as_pointer()), typ=_POINTER)
-    builder.call(_declared(module, "PyErr_SetObject", _NOTHING, _POINTER, _POINTER), [kind, value])
-    builder.call(_declared(module, "Py_DecRef", _NOTHING, _POINTER), [value])
+    builder.call(declared(module, "PyErr_SetObject", _NOTHING, _POINTER, _POINTER), [kind, value])
+    builder.call(declared(module, "Py_DecRef", _NOTHING, _POINTER), [value])
     builder.ret(ir.Constant(_I32, -1))
     return function
 
 
-def _declared(
+def declared(
     module: ir.Module, name: str, result: ir.Type, *parameters: ir.Type, variadic: bool = False
 ) -> ir.Function:
+    """Return a function of that name, as it was declared before or is now."""
     found = module.globals.get(name)
     if found is not None:
         return found

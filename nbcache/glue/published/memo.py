@@ -16,6 +16,7 @@ from typing import Final
 
 from llvmlite import ir
 
+from nbcache.glue.published.asking import declared
 from nbcache.published.runtime import UNPICKLE
 
 SLOTS: Final = 1024
@@ -37,7 +38,7 @@ def unpickle_ir(symbol: str) -> str:
     module = ir.Module(name=symbol)
     convention = ir.FunctionType(_POINTER, [_POINTER, _I32, _POINTER])
     function = ir.Function(module, convention, symbol)
-    keep = ir.Function(module, ir.FunctionType(ir.VoidType(), [_POINTER]), "Py_IncRef")
+    keep = declared(module, "Py_IncRef", ir.VoidType(), _POINTER)
     table = ir.GlobalVariable(module, ir.ArrayType(_PLACE, SLOTS), f"{symbol}_table")
     table.initializer, table.linkage = ir.Constant(table.value_type, None), "internal"
 

@@ -42,6 +42,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from nbcache.errors import ImageError
+from nbcache.glue.published.asking import declared
 from nbcache.published.runtime import INTERNED, NUMPY
 
 if TYPE_CHECKING:
@@ -304,10 +305,7 @@ class _Check:
         return ir.GlobalVariable(self.module, _I8, name) if found is None else found
 
     def _function(self, name: str, result: ir.Type, *parameters: ir.Type, variadic: bool = False) -> ir.Value:
-        found = self.module.globals.get(name)
-        if found is not None:
-            return found
-        return ir.Function(self.module, ir.FunctionType(result, parameters, var_arg=variadic), name)
+        return declared(self.module, name, result, *parameters, variadic=variadic)
 
 
 def _flags(parameter: Mapping[str, Any], *, exact: bool) -> tuple[int, int]:
