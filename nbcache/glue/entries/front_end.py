@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SECTION: Final = "ir"
 """The section of an entry that has the digests, behind the version of what they are of."""
-_VERSION: Final = b"\x01"
+_VERSION: Final = b"\x02"
 """It rises with whatever changes a digest of one and the same code."""
 _SIZE: Final = 16
 _EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in range(1, 3 * _SIZE, _SIZE))

@@ -6,6 +6,7 @@ import copyreg
 import io
 import pickle
 import re
+import sys
 from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,8 @@ class TokenPickler(NumbaPickler):
             # Code lifted out of a function is compiled when it is entered, with the objects that the function had.
             live = placeholders.live_value(self._frame, obj.value, getattr(obj, "name", ""))
             return copyreg.__newobj__, (type(obj),), {**vars(obj), "value": live}  # type: ignore[attr-defined]
+        elif isinstance(obj, Type) and type(obj) not in copyreg.dispatch_table:
+            return _reduced(obj)
         return super().reducer_override(obj)
 
     def _method(self, obj: Any) -> Any:
@@ -118,6 +121,19 @@ class TokenPickler(NumbaPickler):
             msg = f"the type {re.sub(ADDRESS, '', obj.name)} is named by an address"
             raise pickle.PicklingError(msg)
         return _type_of_parts, (type(obj), state, name, parts)
+
+
+def _reduced(obj: Type) -> Any:
+    """What pickles a type, in the same bytes whether it was made here or came out of an entry.
+
+    A pickle refers back to a string if that is the same object. The names of attributes are the same objects in all
+    types that Numba makes; those that were unpickled together have names of their own.
+    """
+    reduced = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    if reduced[0] is not _type_reconstructor:
+        return reduced
+    reconstructor, made_of, state = reduced[1]
+    return _type_reconstructor, (reconstructor, made_of, {sys.intern(name): value for name, value in state.items()})
 
 
 def _resolve(this: Type, attribute: str) -> Any:
