@@ -182,7 +182,7 @@ class Others:
             return None, None
         _log.info("%s: waiting for another process that is building it", unit.name)
         pause, longest = _POLL_SECONDS
-        watch = patience.Watch(lambda: self._spent(unit.key), lambda: self._kept_waiting(unit.key))
+        watch = patience.Watch(lambda: self._progress_of(unit.key))
         pace = patience.Pace(self._expected.get((unit.name, unit.signature_text)))
         while wait.left > 0 and not pace.lags(watch.last, gives_way=self._daemons.gives_way(unit.key)):
             self._tell_waiting(unit)
@@ -211,20 +211,14 @@ class Others:
             self._given_up = ""
         return self._given_up != ""
 
-    def _kept_waiting(self, key: str) -> float | None:
-        """For how long whoever holds a key's lease could have run, and had no processor [s]."""
-        holder = self._store.lease_holder(key)
-        # Where a daemon holds it for a job, it is the job that is kept waiting.
-        return None if holder is None or self._daemons.spent(key) is not None else processes.kept_waiting(holder)
-
-    def _spent(self, key: str) -> float | None:
-        """How much processor time whoever holds a key's lease has had [s]."""
-        holder = self._store.lease_holder(key)
-        # A daemon holds it for a job, and its own time says nothing.
+    def _progress_of(self, key: str) -> tuple[float | None, float | None]:
+        """How much processor time whoever holds a key's lease has had, and for how long he had none [s]."""
+        # A daemon holds it for a job, and what it does itself says nothing.
         spent = self._daemons.spent(key)
-        if spent is None and holder is not None:
-            return processes.processor_time(holder)
-        return spent
+        holder = self._store.lease_holder(key) if spent is None else None
+        if holder is None:
+            return spent, None
+        return processes.processor_time(holder), processes.kept_waiting(holder)
 
 
 _ASK_SECONDS: Final = (0.002, 0.1)
@@ -328,7 +322,7 @@ class Daemons:
         pause, longest = _ASK_SECONDS
         before, quiet = self._store.stamp(unit.key), time.monotonic()
         _log.info("%s: waiting for a daemon that was asked for it", unit.name)
-        watch = patience.Watch(lambda: self.spent(unit.key, scope))
+        watch = patience.Watch(lambda: (self.spent(unit.key, scope), None))
         while spool.waits(path):
             if self._store.stamp(unit.key) == before:
                 quiet = time.monotonic()

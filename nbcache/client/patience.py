@@ -179,16 +179,15 @@ LEAST: Final = 0.02
 class Watch:
     """Looks at one piece of work now and then.
 
-    ``spent`` tells its processor time so far [s], ``kept`` for how long whoever does it could have run and had no
-    processor [s]; None if that isn't known.
+    ``told`` tells its processor time so far, and for how long whoever does it could have run and had no processor [s];
+    None for what isn't known.
     """
 
-    def __init__(self, spent: Callable[[], float | None], kept: Callable[[], float | None] = lambda: None) -> None:
+    def __init__(self, told: Callable[[], tuple[float | None, float | None]]) -> None:
         """Begin to watch: what was before is no progress, and no matter."""
-        self._spent = spent
-        self._kept = kept
+        self._told = told
         self._looked = self._since = time.monotonic()
-        self._was_kept = kept()
+        self._kept = told()[1]
         self.last: float | None = None
         """What was spent when it last grew by something that counts [s]."""
 
@@ -198,19 +197,16 @@ class Watch:
         if now - self._looked < LOOK_SECONDS:
             return False
         self._looked = now
-        before, self._was_kept = self._was_kept, self._kept()
-        if before is not None and self._was_kept is not None:
+        before, (spent, self._kept) = self._kept, self._told()
+        if before is not None and self._kept is not None:
             # Less, where somebody else has taken over.
-            wait.excuse(self._was_kept - before)
-        advanced = self._advanced(now)
+            wait.excuse(self._kept - before)
+        advanced = spent is not None and self._advanced(spent, now)
         if advanced:
             wait.progress()
         return advanced
 
-    def _advanced(self, now: float) -> bool:
-        spent = self._spent()
-        if spent is None:
-            return False
+    def _advanced(self, spent: float, now: float) -> bool:
         if self.last is None or spent < self.last:
             # Begun since then, seen for the first time, or gone on with by another process.
             self.last, self._since = spent, now

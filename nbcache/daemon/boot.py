@@ -24,8 +24,8 @@ from nbcache.daemon.channel import Channel
 
 HIDDEN_VARIABLE: Final = "NBCACHE_JOB_HIDDEN"
 """The file that jobs shall not see: the key that signs what goes to remote tiers."""
-WANTED, REQUIRED = "1", "2"
-"""That it confines itself as far as it can; and that it ends where it can't."""
+UNCONFINED, WANTED, REQUIRED = "0", "1", "2"
+"""Whether it confines itself: not at all; as far as it can; or else ends."""
 PATH_VARIABLE: Final = "NBCACHE_JOB_PATH"
 """PYTHONPATH, which is not to be looked at before the finder is there."""
 
@@ -41,7 +41,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     end = Channel.of(int(asking))
-    confined = wanted in {WANTED, REQUIRED}
+    confined = wanted != UNCONFINED
     namespaces = confined and _enter(worker.connect(end), scratch)
     guarded = confined and not namespaces
     if guarded:

@@ -312,7 +312,7 @@ class Building:
         if reason is not None:
             # Whose name is what who asked says: to others it is no word.
             spool.failed(self._commons.store.path, job.request, reason, job.attempts, scope=job.request.scope)
-        self._commons.tests.add(job.request.key, job.request.scope)
+        self._commons.tests.append((time.monotonic(), job.request.key, job.request.scope))
         self._give_up(job)
 
     def _give_up(self, job: Job) -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nbcache.daemon.pool import Limits
-from nbcache.protocol import spool
-from nbcache.store import standing
-from nbcache.store.usage import SELF_TEST
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
@@ -63,38 +58,6 @@ class Stock(NamedTuple):
     """[bytes]"""
 
 
-KEPT_SECONDS: Final = 20.0
-"""How long it is there for who asked [s]."""
-
-
-class SelfTests:
-    """Keys of self-tests that were built. Threads may share one."""
-
-    def __init__(self) -> None:
-        """Know of none."""
-        self._guard = threading.Lock()
-        self._done: deque[tuple[float, str, str]] = deque()
-
-    def add(self, key: str, scope: str) -> None:
-        """One was built, or could not be, for who asked from this environment."""
-        with self._guard:
-            self._done.append((time.monotonic(), key, scope))
-
-    def remove(self, store: Store, audit: Audit, age: float = KEPT_SECONDS) -> None:
-        """Remove the entries, and the failures, of those that were built so long ago [s]."""
-        while True:
-            with self._guard:
-                if not self._done or time.monotonic() - self._done[0][0] < age:
-                    return
-                _, key, scope = self._done.popleft()
-            spool.forget_own_failure(store.path, key, scope)
-            for entry in store.find(key):
-                # The name is what who asked says. Whatever else lies under the key isn't ours to remove.
-                if entry.header.function == SELF_TEST and store.remove(entry.path):
-                    whose = standing.asker(entry.header)
-                    audit.record("removed", key=key, function=SELF_TEST, asked=whose, reason="a self-test is over")
-
-
 @dataclass(slots=True)
 class Commons:
     """Settings and store, which a reload replaces; what is asked for; and where each part counts and reports."""
@@ -109,11 +72,12 @@ class Commons:
     problems: Problems
     sparing: Sparing
     """For what anybody can bring about by putting files somewhere."""
-    tests: SelfTests
     meter: Meter
     audit: Audit
     stock: Stock = field(default_factory=Stock)
     """What is in the store, as far as it was counted."""
+    tests: deque[tuple[float, str, str]] = field(default_factory=deque)
+    """Self-tests that are over: when, by the monotonic clock [s], and for which key and scope. Threads may share it."""
     again: deque[Request] = field(default_factory=deque)
     """What is to be built again, in the name of whom it was built for. Any thread may add to it."""
 

@@ -18,6 +18,7 @@ from nbcache.daemon.commons import Stock
 from nbcache.plain import one_line
 from nbcache.protocol import heartbeats, requests, spool
 from nbcache.store import evict, folding, layout, listing, pins, quarantine, standing, upkeep
+from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +83,7 @@ class Housekeeping:
 
     def _turn(self) -> None:
         commons = self._commons
-        commons.tests.remove(commons.store, commons.audit)
+        forget_tests(commons)
         commons.meter.prune(os.path.lexists)
         counted = self._count(time.monotonic() + BUDGET)
         self._approval.go_on(commons.store, BUDGET)
@@ -150,6 +151,23 @@ class Housekeeping:
         quarantine.sweep(store.path, store.trust)
         spool.sweep_answers(store.path, self._file_time())
         heartbeats.sweep(store.path, store.trust, self._file_time())
+
+
+TEST_SECONDS: Final = 20.0
+"""How long what a self-test built is there for who asked [s]."""
+
+
+def forget_tests(commons: Commons, age: float = TEST_SECONDS) -> None:
+    """Remove the entries, and the failures, of self-tests that were over so long ago [s]."""
+    store = commons.store
+    while commons.tests and time.monotonic() - commons.tests[0][0] >= age:
+        _, key, scope = commons.tests.popleft()
+        spool.forget_own_failure(store.path, key, scope)
+        for entry in store.find(key):
+            # The name is what who asked says. Whatever else lies under the key isn't ours to remove.
+            if entry.header.function == SELF_TEST and store.remove(entry.path):
+                whose = standing.asker(entry.header)
+                commons.audit.record("removed", key=key, function=SELF_TEST, asked=whose, reason="a self-test is over")
 
 
 class Approval:

@@ -68,10 +68,8 @@ class Confining:
 
     uid: int | None = None
     """As whom they run; None for the uid of this process."""
-    namespaces: bool = True
-    """Whether they get namespaces, or else Landlock, where the kernel allows it."""
-    required: bool = False
-    """Whether nothing is run where it allows neither."""
+    how: str = boot.WANTED
+    """Whether they get namespaces, or else Landlock: as one of the words in :mod:`~nbcache.daemon.boot`."""
     told: Callable[[Confinement], None] = lambda _confinement: None
     """Is told what an interpreter was given, in another thread."""
 
@@ -335,8 +333,7 @@ class ForkingPool:
             os.chown(self._scratch, uid, uid)
 
         def start(orders: int, asking: int, errors: int) -> subprocess.Popen[bytes]:
-            wanted = boot.REQUIRED if self._confining.required else boot.WANTED if self._confining.namespaces else "0"
-            rest = [str(orders), str(asking), MODULES, self._scratch, self._root, wanted]
+            rest = [str(orders), str(asking), MODULES, self._scratch, self._root, self._confining.how]
             return subprocess.Popen(  # noqa: S603  an interpreter that was found trusted
                 [*command, *rest], env={**self._environment, "TMPDIR": self._scratch}, cwd="/",
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=[orders, asking],

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config
-from nbcache.daemon import blame, interpreters, jobs
+from nbcache.daemon import blame, boot, interpreters, jobs
 from nbcache.daemon.farm import Farm
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
@@ -158,13 +158,14 @@ def grant(
     all.
     """
     publisher = Publisher(lambda: store, most=limits.result)
+    how = boot.REQUIRED if confined else boot.UNCONFINED
 
     def make(interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
         environment = interpreters.environment(store.trust, settings, numba_settings, kernels=kernels)
         # Whoever prewarms has their own modules imported, with their own rights, unless they want it otherwise.
         return ForkingPool(
             interpreter, store.path, environment, workers or os.cpu_count() or 1, limits,
-            trust=store.trust, publisher=publisher, confining=Confining(namespaces=confined, required=confined),
+            trust=store.trust, publisher=publisher, confining=Confining(how=how),
         )  # fmt: skip
 
     pools = Pools(make)

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Final
 
 import nbcache.protocol
 import nbcache.store
-from nbcache.daemon import turns
+from nbcache.daemon import housekeeping, turns
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.blame import Answers
 from nbcache.daemon.building import Building
-from nbcache.daemon.commons import Commons, Options, SelfTests
+from nbcache.daemon.commons import Commons, Options
 from nbcache.daemon.housekeeping import Housekeeping
 from nbcache.daemon.intake import Intake
 from nbcache.daemon.presence import NEWS_SECONDS, Presence
@@ -75,7 +75,7 @@ class Service:
         self._load_settings = load_settings
         self._commons = Commons(
             settings, options, store, options.workers or os.cpu_count() or 1, Jobs(),
-            Answers(meter), Problems(), Sparing(_log), SelfTests(), meter, Audit(state),
+            Answers(meter), Problems(), Sparing(_log), meter, Audit(state),
         )  # fmt: skip
         self._wake = threading.Event()
         self._presence = Presence(self._commons)
@@ -140,7 +140,7 @@ class Service:
             self._intake.close()
             self._building.close()
             house.join()
-            commons.tests.remove(commons.store, commons.audit, age=0)
+            housekeeping.forget_tests(commons, age=0.0)
             self._presence.withdraw()
 
     def _turn(self, watch: Watch) -> None:

@@ -57,14 +57,11 @@ class Reading:
         """
         layout.check_key(key)
         asked = (key, slot)
+        mine: Future[Answer] = Future()
         with self._lock:
-            running = self._running.get(asked)
-            mine: Future[Answer] | None = None
-            if running is None:
-                mine = self._running[asked] = Future()
-        if mine is None:
-            assert running is not None  # somebody else's
-            return running.result()
+            first = self._running.setdefault(asked, mine)
+        if first is not mine:
+            return first.result()
         done = Answer(helper.FAILED, "an internal error of nbcache")
         try:
             done = self._fetch(key, slot, time.monotonic() + seconds, patient=seconds > FETCH_SECONDS)

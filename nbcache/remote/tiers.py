@@ -85,7 +85,6 @@ class Tier:
         self._denied_at = 0.0
         self._refuses = False
         """Whether it took nothing when it was last asked to."""
-        self._lock = threading.Lock()
         self.counts: dict[str, int] = {}
         self.seconds = 0.0
         """How long an answer takes, on average [s]."""
@@ -166,7 +165,8 @@ class Tier:
             self._denied += 1
             self._denied_at = time.monotonic()
         # Of a server that doesn't answer, the breaker says so.
-        if error.kind in {storage.DENIED, storage.FULL} and self._begins_to_refuse():
+        if error.kind in {storage.DENIED, storage.FULL} and not self._refuses:
+            self._refuses = True
             _log.warning("the remote cache %s doesn't take what is uploaded: %s", self.label, error.why)
         return self._failed("put", error)
 
@@ -276,11 +276,6 @@ class Tier:
             # It answers; and what it denies to one request it may allow to another.
             self._breaker.succeeded()
         return self.problem
-
-    def _begins_to_refuse(self) -> bool:
-        with self._lock:
-            began, self._refuses = not self._refuses, True
-        return began
 
     def _read_credentials(self) -> None:
         """Begin anew with the library, which reads them when it begins."""

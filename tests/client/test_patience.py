@@ -155,7 +155,7 @@ def test_a_forked_child_has_an_account_of_its_own(clock, counters):
 
 def test_progress_is_processor_time(clock, counters):
     spent, wait = [None], account(counters).wait()
-    watch = patience.Watch(lambda: spent[0])
+    watch = patience.Watch(lambda: (spent[0], None))
 
     def seen(value, seconds=1.0):
         spent[0] = value
@@ -200,7 +200,7 @@ def test_a_crowd_is_what_was_added_since_it_was_last_asked(clock):
     kept = iter([5.0, 5.5, None, 7.0, 8.0])
     told = []
     wait = SimpleNamespace(excuse=told.append)
-    watch = patience.Watch(lambda: None, lambda: next(kept))
+    watch = patience.Watch(lambda: (None, next(kept)))
     for _ in range(4):
         clock.now += 1
         assert not watch.look(wait)

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+from collections import deque
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from storekit import SECTIONS, header, key, open_store
 
 from nbcache.daemon import housekeeping
 from nbcache.daemon.audit import Audit
-from nbcache.daemon.commons import SelfTests, Stock
+from nbcache.daemon.commons import Stock
 from nbcache.daemon.housekeeping import Housekeeping
 from nbcache.daemon.sparing import Problems
 from nbcache.metrics.meter import Meter
@@ -29,7 +30,7 @@ def commons(tmp_path, store):
     return SimpleNamespace(
         store=store,
         settings=SimpleNamespace(max_size=0),
-        tests=SelfTests(),
+        tests=deque(),
         problems=Problems(),
         meter=Meter(),
         audit=Audit(str(tmp_path / "state")),
