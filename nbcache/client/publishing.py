@@ -198,12 +198,16 @@ class Publishing:
         from nbcache.glue.marks import taint
 
         self._counters.built(unit.key, f"{unit.name} {unit.signature_text}", seconds)
+        reason, linkable, packed = "", False, None
         try:
-            return pack()
+            packed = pack()
         except Unstorable as exc:
             reason, linkable = str(exc), exc.linkable
         except Unidentifiable as exc:  # it could be identified when its key was made
-            reason, linkable = f"{CHANGED} ({exc})", False
+            reason = f"{CHANGED} ({exc})"
+        self._maker.marked.account(unit, reason)
+        if packed is not None:
+            return packed
         if library is not None and not linkable:
             taint(library, reason)
         self._lookup.stays_open(unit)

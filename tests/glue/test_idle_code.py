@@ -33,7 +33,7 @@ TYPES = """
 from numba import types
 from numba.core.imputils import lower_getattr
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
+from numba.extending import NativeValue, intrinsic, models, overload, register_model, typeof_impl, unbox
 from numba.core import cgutils
 
 from paket import helpers
@@ -56,6 +56,7 @@ class PointType(types.Type):
 
     def __init__(self):
         super().__init__(name="Point")
+        self.known = {}
 
     def streams(self):
         return helpers.streams
@@ -131,6 +132,26 @@ def lower_called(context, builder, typ, value):
 @lower_getattr(PointType, "size")
 def lower_size(context, builder, typ, value):
     return context.get_constant(types.int64, context.get_abi_sizeof(context.get_data_type(typ)))
+
+
+@intrinsic
+def _point(typingctx, x):
+    def make(context, builder, signature, args):
+        proxy = cgutils.create_struct_proxy(point_type)(context, builder)
+        proxy.x, = args
+        return proxy._getvalue()
+    return point_type(types.int64), make
+
+
+def point(x):
+    return Point(x)
+
+
+@overload(point)
+def point_in_compiled_code(x):
+    def make(x):
+        return _point(x)
+    return make
 """
 PROGRAM = """
 import os, sys
@@ -147,9 +168,40 @@ def second(point):
 x = first(types.Point(5))
 BETWEEN
 print(x, second(types.Point(5)))
+SAY"""
+SAY = """
 stats = nbcache.stats()
 print(stats["builds_count"], sorted(stats["uncacheable"]), file=sys.stderr)
 """
+MET_INSIDE = """
+import sys
+import nbcache
+from numba import njit
+from paket import types
+@njit
+def one(x):
+    return types.point(x).mode
+@njit
+def two(x):
+    return types.point(x + 1).inner
+@njit
+def three(x):
+    return types.point(x + 2).called
+print(one(5), two(5), three(5))
+SAY"""
+MANY = """
+import sys
+import nbcache
+from numba import njit
+from paket import types
+found = []
+for number in range(8):
+    @njit
+    def read(point):
+        return point.mode + number
+    found.append(read(types.Point(5)))
+print(*found)
+SAY"""
 
 
 @pytest.fixture
@@ -169,10 +221,11 @@ def town(tmp_path, request):
         rows.append(row(f"paket/{name}.py", text.encode()))
     (site / "paket-1.0.dist-info" / "RECORD").write_text("\n".join([*rows, ""]))
 
-    def said(before="", read="mode", store=tmp_path / "store", wrapped=(), between=""):
+    def said(before="", read="mode", store=tmp_path / "store", wrapped=(), between="", program=PROGRAM):
         """What the program prints, how much it compiled, and why something was not cached."""
         main = tmp_path / "main.py"
-        main.write_text(PROGRAM.replace("BEFORE", before).replace("READ", read).replace("BETWEEN", between))
+        text = program.replace("SAY", SAY).replace("BEFORE", before).replace("READ", read)
+        main.write_text(text.replace("BETWEEN", between))
         outcome = proc.run([*wrapped, main], store, {"PYTHONPATH": str(site)})
         assert outcome.status == 0, outcome.stderr
         compiled, _, reasons = outcome.stderr.splitlines()[-1].partition(" ")
@@ -222,6 +275,37 @@ def test_a_model_that_was_made_under_another_setting_is_nobody_elses(town):
     for _ in range(2):
         assert town("settings.WIDTH = 3", "size")[0] == right
     assert town("settings.WIDTH = 3", "size")[1] == 0
+
+
+def test_a_package_that_is_met_inside_a_compilation_costs_the_next_process_one_more(town):
+    """The function that led there was identified before; all others are found."""
+    printed, compiled, _reasons = town(program=MET_INSIDE)
+    assert printed == town(store=None, program=MET_INSIDE)[0]
+    assert compiled >= 4
+    again = town(program=MET_INSIDE)
+    assert (again[0], again[2]) == (printed, "[]")
+    assert again[1] <= 1
+    assert town(program=MET_INSIDE) == (printed, 0, "[]")
+
+
+FILLS_IN = HELPERS.replace(
+    "return settings.MODE",
+    "from paket import types; known = types.point_type.known; known[len(known)] = 1; return settings.MODE",
+)
+"""As geometric algebras do, whose types keep what was computed from them."""
+
+
+@pytest.mark.parametrize("town", [FILLS_IN], indirect=True)
+def test_what_is_marked_in_vain_is_opaque_from_then_on(town):
+    """Each compilation changes what the next one depends on: to follow it costs time and comes to nothing."""
+    printed = town(store=None, program=MANY)[0]
+    first, second, third = (town(program=MANY) for _ in range(3))
+    assert [each[0] for each in (first, second, third)] == [printed] * 3
+    assert "changed since" in first[2]
+    assert "generator" in first[2], "not given up in the process that finds out"
+    assert second[1:] == third[1:]
+    assert "changed" not in second[2]
+    assert "generator" in second[2]
 
 
 def test_where_nobody_can_note_what_runs_nothing_is_stored(town):

@@ -126,6 +126,11 @@ class Frame:
         return None if self.outer is None else self.outer.reaching(names | self.outer.consulted.names)
 
     @property
+    def storable(self) -> bool:
+        """Whether nothing is known yet for which it can't become an entry."""
+        return not self.taint and not self.consulted.conflict
+
+    @property
     def portable(self) -> bool:
         """Whether code compiled here may end up in an entry."""
         return self.unit is not None or (self.outer is not None and self.outer.portable)

@@ -13,10 +13,10 @@ import threading
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from nbcache.glue.identity.idle import any_marked, is_installed
+from nbcache.glue.identity.idle import any_marked, any_new, is_installed, led_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 
 _IS_CHEAP = hasattr(sys, "monitoring")
@@ -29,14 +29,20 @@ class Running(threading.local):
         self._tool: Any = None
         self._missed = False
         self._given_back: set[CodeType] = set()
+        self._names: set[bytes] = set()
+        """What was asked for so far, where it is dear to note what runs."""
 
-    def begin(self) -> None:
+    def begin(self, names: Collection[bytes] = ()) -> None:
         """Code is about to run that may be a marked package's: note it from now on, until `stop`.
 
-        Where that is dear, nobody has to pay for it as long as no package is marked, and walks end nowhere.
+        Where that is dear, nobody has to pay for it unless a package is marked, or one is asked for something by
+        these *names* of which nobody knows yet. Later it couldn't be made up for: the next process would compile
+        again all that was compiled so far.
         """
-        if self._tool is None:
-            self._tool = _new_tool() if _IS_CHEAP or any_marked() else None
+        if not _IS_CHEAP:
+            self._names.update(names)
+        if self._tool is None and (_IS_CHEAP or not self._missed):
+            self._tool = _new_tool() if _IS_CHEAP or any_marked() or any_new(names) else None
             self._missed |= self._tool is None
 
     @property
@@ -52,17 +58,19 @@ class Running(threading.local):
         """The code that ran since this was last called."""
         if self._tool is None:
             return set()
-        found, self._given_back = self._given_back, set()
-        return found | self._tool.take()
+        found, self._given_back = self._given_back | self._tool.take(), set()
+        return found
 
     def give_back(self, codes: set[CodeType]) -> None:
         """Let the next who takes have these as well."""
         self._given_back = self._given_back | codes
 
     def stop(self) -> None:
-        """End it."""
+        """End it: the outermost compilation is over."""
+        if not self.missed and self._names:
+            led_on(self._names)
         tool, self._tool, self._missed = self._tool, None, False
-        self._given_back = set()
+        self._given_back, self._names = set(), set()
         if tool is not None:
             tool.stop()
 
@@ -79,14 +87,15 @@ class Heard(set[bytes]):
 
     def add(self, name: bytes) -> None:
         if name in self._runs:
-            running.begin()
+            running.begin((name,))
         super().add(name)
 
     def update(self, *names: Iterable[bytes]) -> None:
         for each in names:
             found = set(each)
-            if not self._runs.isdisjoint(found):
-                running.begin()
+            running_for = self._runs & found
+            if running_for:
+                running.begin(running_for)
             super().update(found)
 
 

@@ -15,14 +15,14 @@ from numba.core import types
 
 from nbcache.glue import marks
 from nbcache.glue.identity import consulted
-from nbcache.glue.identity.idle import is_installed
+from nbcache.glue.identity.idle import is_installed, runners
 from nbcache.glue.identity.ownership import HEAP_TYPE, is_numba_type, is_toolchain_definition
 from nbcache.glue.identity.registered import is_native
 from nbcache.passing import let_pass
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from nbcache.glue.hooks.policy import Session
     from nbcache.glue.keys.choices import Choices
@@ -43,7 +43,10 @@ def _names_of(cls: type) -> tuple[bytes, ...]:
     """The names of a class of types and its bases, as far as they aren't Numba's."""
     names = _foreign_classes.get(cls)
     if names is None:
-        names = _foreign_classes[cls] = tuple(map(consulted.type_class, _foreign_bases(cls)))
+        bases = _foreign_bases(cls)
+        names = _foreign_classes[cls] = tuple(map(consulted.type_class, bases))
+        for name, base in zip(names, bases, strict=True):
+            runners.setdefault(name, set()).add(base.__module__)
         if not names and types.Type in cls.__mro__:
             _numbas.add(cls)
     return names
@@ -57,14 +60,14 @@ def _note_types(names: set[bytes], found: Sequence[Any]) -> None:
     if not _numbas.issuperset(map(type, found)):
         for typ in found:
             if is_numba_type(typ) and (found_names := _names_of(type(typ))):
-                _listen()  # its methods may be called
+                _listen(found_names)  # its methods may be called
                 names.update(found_names)
 
 
-def _listen() -> None:
+def _listen(names: Collection[bytes]) -> None:
     from nbcache.glue.capture.running import running  # a process that only hits asks for nothing
 
-    running.begin()
+    running.begin(names)
 
 
 def _types_in(thing: object) -> list[Any]:
@@ -142,9 +145,10 @@ def _model(session: Session, models: Any, fetype: Any, original: Any) -> Any:
     from nbcache.glue.capture.running import running
 
     consulted_so_far = session.frames.top().consulted  # type: ignore[union-attr]
-    is_others = type(fetype) not in _numbas and bool(_names_of(type(fetype)))
-    if is_others or (session.maker.extensions.run and fetype not in models._cache):
-        running.begin()
+    if type(fetype) not in _numbas or fetype not in models._cache:
+        asked = runners.keys() & _names_inside(fetype, models)
+        if asked:
+            running.begin(asked)
     if fetype in models._cache:
         known = _kept.get(fetype._code, _UNKNOWN)
         if known.codes is None and _is_others_model(fetype, models):

@@ -10,6 +10,7 @@ from operator import attrgetter
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from nbcache.glue.identity.idle import verdicts
 from nbcache.glue.identity.mutations import dictionary_behind
 from nbcache.glue.identity.watched import MISSING, are_same
 from nbcache.passing import let_pass
@@ -39,8 +40,10 @@ def first_change(scope: Scope) -> str:
     """
     parts = scope.all()
     for part in parts:
-        for found in _changed_in(part):
-            return _Namer(parts).name_of(*found)
+        for obj, name in _changed_in(part):
+            if obj is verdicts:
+                return f"where walks through {name.rpartition('/')[2].removesuffix('.dist-info')} end"
+            return _Namer(parts).name_of(obj, name)
     return ""
 
 

@@ -32,7 +32,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from nbcache.glue.identity import imported
 from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, Wanted, plan_of
 from nbcache.glue.identity.exact import encode_atom
-from nbcache.glue.identity.idle import Ran, changes_globals, is_marked, marked, package_of, whole
+from nbcache.glue.identity.idle import Ran, changes_globals, is_marked, package_of, verdicts, whole
 from nbcache.glue.identity.node import ANYTHING, HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     edition_of,
@@ -133,7 +133,7 @@ def _describe_what_it_may_do(node: Node, name: str, function: FunctionType, plan
 
     package = package_of(function)
     if package is not None and not is_marked(package):
-        node.watch_item(marked, package, MISSING)
+        node.watch_item(verdicts, package, verdicts.get(package, MISSING))
     describe_looks_around(node, name, function, plan)
     if computes_names(function, plan):
         node.names |= {ANYTHING}

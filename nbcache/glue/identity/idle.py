@@ -10,6 +10,9 @@ and reads the same, the same will run.
 
 What a program defines itself counts by all that it reaches, whether it runs or not, and so does what no name leads to,
 and all of a package that isn't marked.
+
+Marking may come to nothing: a package that changes, while it runs, what it reads has nothing stored all the same. Then
+it is *opaque* (`give_up`), and what leads there is refused at once, as it would be if nothing were ever marked.
 """
 
 from __future__ import annotations
@@ -31,21 +34,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
-marked: dict[str, bool] = {}
-"""The distributions at whose code walks end, by where their metadata lies; a scope with code of another watches it."""
-_remembered: set[str] = set()
-"""Name and version of those that were marked in other processes."""
+PLAIN, MARKED, OPAQUE = "plain", "marked", "opaque"
+"""What can be known of a distribution: that its code counts by all that it reaches; that walks end there; that it is of
+no use to mark it. Of two of these the last holds."""
+verdicts: dict[str, str] = {}
+"""Which distributions are marked or opaque, by where their metadata lies; a scope with code of one watches it."""
+_remembered: dict[str, str] = {}
+"""What other processes know, by name and version."""
 _asked: list[bool] = []
 """Not empty once somebody has asked for these."""
+runners: dict[bytes, set[str]] = {}
+"""By what a compilation may ask for: the modules in which others have registered code that runs then."""
 
 
 class Others(Protocol):
     """Who knows of other processes."""
 
-    def recall(self) -> set[str]:
-        """Name and version of the packages that were marked there."""
+    def recall(self) -> dict[str, str]:
+        """What is known there, by name and version of a distribution."""
 
-    def remember(self, name: str) -> None:
+    def remember(self, name: str, verdict: str) -> None:
         """Say so of one."""
 
 
@@ -124,6 +132,8 @@ def leaf_of(obj: object) -> Node | None:
         return None
     node = _leaves[id(obj)] = Node(obj, type(obj).__name__)
     node.ends = True
+    for package in {package_of(getattr(obj, part) if part else obj) for part in _FUNCTIONS_OF[type(obj)]} - {None}:
+        node.watch_item(verdicts, str(package), MARKED)
     for place in found:
         node.part("found at", str(place).encode("utf-8", "surrogatepass"), str(place))
     return node
@@ -176,35 +186,75 @@ def package_of(obj: object) -> str | None:
 
 
 def mark(objects: Iterable[object]) -> bool:
-    """Mark the distributions of functions, classes and modules; return whether one of them wasn't before."""
+    """Mark the distributions of functions, classes and modules; return whether one of them is marked only now."""
     found = {package_of(each) for each in objects if isinstance(each, FunctionType | ModuleType | type)}
-    news = {each for each in found if each is not None and each not in marked}
+    news = {each for each in found if each is not None and verdict_on(each) is None}
     for package in news:
-        marked[package] = True
-        if (others := memory.find()) is not None:
-            others.remember(os.path.basename(package))
+        _say(package, MARKED)
     return bool(news)
+
+
+def give_up() -> None:
+    """What is marked is opaque from now on, here and in other processes."""
+    for package in [each for each, verdict in verdicts.items() if verdict == MARKED]:
+        _say(package, OPAQUE)
+    places.clear()
+    _leaves.clear()
+
+
+def _say(package: str, verdict: str) -> None:
+    if verdict != PLAIN:
+        verdicts[package] = verdict
+    if (others := memory.find()) is not None:
+        others.remember(os.path.basename(package), verdict)
+
+
+def verdict_on(package: str) -> str | None:
+    """Whether a package is marked or opaque; None if neither."""
+    if package not in verdicts:
+        known = _known().get(os.path.basename(package), PLAIN)
+        if known != PLAIN:
+            verdicts[package] = known
+    return verdicts.get(package)
 
 
 def is_marked(package: str | None) -> bool:
     """Whether walks end at a package's code; None stands for what is nobody's."""
-    if package is None:
-        return False
-    if package not in marked and _any_remembered() and os.path.basename(package) in _remembered:
-        marked[package] = True
-    return package in marked
+    return package is not None and verdict_on(package) == MARKED
 
 
 def any_marked() -> bool:
     """Whether a package is marked, here or in another process."""
-    return bool(marked) or _any_remembered()
+    return MARKED in verdicts.values() or MARKED in _known().values()
 
 
-def _any_remembered() -> bool:
+def any_new(names: Iterable[bytes]) -> bool:
+    """Whether code of a package runs for one of these *names* of which nobody knows yet where it leads."""
+    return memory.find() is not None and any(map(_is_new, _packages_for(names)))
+
+
+def led_on(names: Iterable[bytes]) -> None:
+    """A compilation is over that asked for these *names*: what isn't marked by now is plain."""
+    for package in filter(_is_new, _packages_for(names)):
+        _remembered[os.path.basename(package)] = PLAIN
+        _say(package, PLAIN)
+
+
+def _packages_for(names: Iterable[bytes]) -> set[str]:
+    modules = {module for name in names for module in runners.get(name, ())}
+    found = (package_of(sys.modules[module]) for module in modules if module in sys.modules)
+    return {package for package in found if package is not None}
+
+
+def _is_new(package: str) -> bool:
+    return verdict_on(package) is None and os.path.basename(package) not in _known()
+
+
+def _known() -> dict[str, str]:
     if not _asked and (others := memory.find()) is not None:
         _asked.append(True)
         _remembered.update(others.recall())
-    return bool(_remembered)
+    return _remembered
 
 
 @functools.cache
@@ -219,7 +269,7 @@ _classes: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 def is_marked_class(obj: object) -> bool:
     """Whether *obj* is a class of a marked package, found by its name."""
-    if not marked or not isinstance(obj, type):
+    if not verdicts or not isinstance(obj, type):
         return False
     known = _classes.get(obj)
     if known is None:

@@ -30,6 +30,7 @@ from numba.core.typing.asnumbatype import as_numba_type
 
 from nbcache.glue.identity import consulted, told
 from nbcache.glue.identity.consulted import EVERYTHING, is_type_class
+from nbcache.glue.identity.idle import runners
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import (
     is_numba_type,
@@ -432,6 +433,7 @@ class ExtensionIndex:
             self.asked_for_types.add(registered)
         elif not chooses(registered) or any(True for _ in identified(registered)):
             self.run.add(name)
+            runners.setdefault(name, set()).add(str(getattr(registered, "__module__", "")))
         self._count += 1
         self._named.setdefault(id(key), (key, set()))[1].add(name)
         if filed[0].key is not key or name in self._several:

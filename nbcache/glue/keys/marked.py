@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.identity.idle import places, ran
+from nbcache.glue.identity.changes import CHANGED
+from nbcache.glue.identity.idle import MARKED, OPAQUE, PLAIN, give_up, places, ran, verdicts
 from nbcache.glue.identity.node import Unidentifiable
 
 if TYPE_CHECKING:
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.registrations import ExtensionIndex
     from nbcache.glue.keys.choices import Choices
 
-_VERSION = 1
+_VERSION = 2
 _MARKS = hashlib.blake2b(b"marked packages %d" % _VERSION, digest_size=32).hexdigest()
-"""The key under which a store keeps the packages at whose code walks end."""
+"""The key under which a store keeps what is known of packages, each with its verdict before it."""
+_RANKS = (PLAIN, MARKED, OPAQUE)
+MOST_IN_VAIN = 3
+"""How many compilations that lead to marked packages may come to nothing, before these are given up."""
 _CHANGED = "code of installed packages that ran before, and something that it reads was changed since"
 
 
@@ -41,23 +45,44 @@ class MarkedPackages:
         self._so_far: set[str] = set()
         self._digest_so_far = b""
         self._changed = False
+        self._of_use = self._in_vain = 0
 
-    def recall(self) -> set[str]:
-        """Name and version of the packages that were marked in other processes."""
-        return {content.decode("utf-8", "surrogateescape") for content in self._distributions.recall(_MARKS)}
+    def recall(self) -> dict[str, str]:
+        """What other processes know of distributions, by name and version: of what they say the last of `_RANKS`."""
+        contents = self._distributions.recall(_MARKS)
+        said = (content.decode("utf-8", "surrogateescape").partition(" ") for content in contents)
+        ranks = [(_RANKS.index(verdict), name) for verdict, _, name in said if verdict in _RANKS]
+        return {name: _RANKS[rank] for rank, name in sorted(ranks)}  # watched by `is`: the constants themselves
 
-    def remember(self, name: str) -> None:
+    def remember(self, name: str, verdict: str) -> None:
         """Say so of one.  Whoever is told wrong finds less, and nothing that is wrong."""
-        content = name.encode("utf-8", "surrogateescape")
+        content = f"{verdict} {name}".encode("utf-8", "surrogateescape")
         self._distributions.remember(_MARKS, hashlib.blake2b(content, digest_size=16).hexdigest(), content, 0.0)
+
+    def account(self, unit: Any, reason: str) -> None:
+        """A compilation became an entry, or couldn't for a *reason* ("" if there is none).
+
+        What mostly comes to nothing isn't worth the walks, each of which costs half a second and more. A package that
+        fills in tables of its own while it is compiled never comes to anything.
+        """
+        if MARKED not in verdicts.values() or not getattr(unit, "ends", False):
+            return
+        self._of_use += not reason
+        self._in_vain += reason.startswith((CHANGED, _CHANGED))
+        if self._in_vain > max(MOST_IN_VAIN, self._of_use):
+            self._changed = True
+            give_up()
 
     def complete(self, unit: Any, consulted: Consulted) -> None:
         """Complete what says so of a compilation that is over.  Raises Unidentifiable."""
         if not places:
+            if self._changed and (unit.ends or consulted.ran):  # these were given up meanwhile
+                raise Unidentifiable(_CHANGED)
             return
         if consulted.blind:
             msg = "code of installed packages, of which nobody could note whether it runs"
             raise Unidentifiable(msg)
+        self.look()
         if self._changed:
             raise Unidentifiable(_CHANGED)
         self._ever |= consulted.codes
@@ -113,6 +138,7 @@ class MarkedPackages:
             same = self.digest(consulted.ran) == consulted.ran_digest
             if same:
                 self._add(consulted.ran)
+                self._of_use += 1
         except Unidentifiable as exc:
             return f"it depends on {exc}"
         return None if same else "what ran while it was compiled is something else now, or reads something else"
