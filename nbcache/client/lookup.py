@@ -7,7 +7,6 @@ otherwise here (:mod:`nbcache.glue.entries.load`). The first variant of a key of
 from __future__ import annotations
 
 import logging
-import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -407,9 +406,7 @@ class Lookup:
         outer = self._frames.top()
         if outer is not None:
             outer.consulted.include(consulted)
-        loaded = len(sys.modules)
         urgent = self._history.accept(unit, uses, consulted, bound)
-        self._maker.came_late(loaded)
         effects.repeat(unit, uses.overloads)
         effects.deliver_at_once(unit, urgent, self._frames)
         if uses:

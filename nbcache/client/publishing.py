@@ -160,10 +160,10 @@ class Publishing:
 
     def _finished(self, frame: Frame) -> tuple[float, float]:
         """Seconds in all and on its own, of a compilation that ends."""
-        from nbcache.glue.capture import readings
+        from nbcache.glue.capture import witness
 
         seconds = self._frames.finished()
-        readings.settle(frame)
+        witness.settle(frame)
         return seconds
 
     def _built_upon(self, frame: Frame, unit: Unit, library: Any = None) -> tuple[Uses, str]:

@@ -110,7 +110,7 @@ print(json.dumps([counts, sorted(sys.modules.keys() - before)]))
 """
 ONLY_FOR_MISSES = {
     *("client." + name for name in ("checking", "others", "patience", "publishing", "remote", "trials")),
-    *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "readings", "roles", "witness")),
+    *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "roles", "witness")),
     *("glue.entries." + name for name in ("front_end", "pack", "pickling")),
     *("glue.identity." + name for name in ("attributes", "changes", "files", "instances", "kinds", "reach")),
     *("glue.identity.describe_" + name for name in ("foreign", "numpy", "python")),

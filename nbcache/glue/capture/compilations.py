@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
 import threading
 import warnings
 from contextlib import contextmanager
@@ -37,7 +36,7 @@ class Effect(Record):
 
     ``kind``: "dispatcher" or "ufunc"; ``obj``: who has it, or the id of a use out of an entry.  Or
     "implementation": then ``obj`` is the function that chose it for an ``@overload``.  Or "stencil":
-    then ``return_type`` is the neighborhood that was found.  Or "reading": then ``obj`` is what somebody's code read.
+    then ``return_type`` is the neighborhood that was found.
     """
 
     kind: str
@@ -98,14 +97,12 @@ class Frame:
         self.effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = {}
         """The first use counts: later ones are its consequences."""
         self.caveats: list[Caveat] = []
-        self.modules = len(sys.modules)
-        """How many modules were loaded when the frame was opened."""
         self.filters: object = warnings.filters
         """The filters of warnings when the frame was opened."""
         self.generators = b""
         """The states of generators of random numbers when the frame was opened, where somebody may draw some."""
         self.away = 0
-        """Whether what was read was not noted when the frame was opened (witness.py)."""
+        """Whether nobody watched what is read when the frame was opened (witness.py)."""
 
     @property
     def reach(self) -> Reach | None:
@@ -146,14 +143,14 @@ class FrameStack(threading.local):
 
     What is open belongs to the thread that opened it: another thread that pickles, warns or makes a
     name meanwhile finds nothing open, and a forked child that is another thread's has no frames of
-    it.  *watch* makes what notes warnings while a frame is open, *witness* what notes readings by calling what it
-    is given; both are called once for each thread. *maker* knows what is registered.
+    it.  *watch* makes what notes warnings while a frame is open, *witness* what calls what it is given with reasons not to
+    cache; both are called once for each thread. *maker* knows what is registered.
     """
 
     def __init__(
         self,
         watch: Callable[[list[Frame]], Listener],
-        witness: Callable[[Callable[[Effect], None]], PausedListener],
+        witness: Callable[[Callable[[str], None]], PausedListener],
         maker: Registrar,
     ) -> None:
         self._maker = maker
@@ -194,7 +191,7 @@ class FrameStack(threading.local):
             frame.consulted.conflict = frame.reason or "nobody knows what it was made of"
         if frame.outer is None:
             if self._watch is None or self._witness is None:
-                self._watch, self._witness = self._new_watch(self._frames), self._new_witness(self.note)
+                self._watch, self._witness = self._new_watch(self._frames), self._new_witness(self.taint)
             from nbcache.glue.capture.running import running
 
             self._running = running
@@ -246,6 +243,11 @@ class FrameStack(threading.local):
         for frame in self._frames[self._floor :]:
             for effect in effects:
                 frame.effects.setdefault(effect[:3], effect)
+
+    def taint(self, reason: str) -> None:
+        """Nothing that is being compiled can become an entry."""
+        for frame in self._frames[self._floor :]:
+            frame.taint = frame.taint or reason
 
     @contextmanager
     def apart(self) -> Iterator[None]:

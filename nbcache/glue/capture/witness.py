@@ -1,10 +1,9 @@
-"""What other people's Python reads from outside the process's objects while it takes part in a compilation.
+"""What other people's Python does with the world outside the process's objects while it takes part in a compilation.
 
 Choosers, lowering functions, rewrites and passes are Python that Numba runs. What they reach counts for identity; what
 they read from elsewhere nobody could know beforehand: environment variables, files, modules that are imported only
-then. While a frame is open such reads are *noted* on it, as uses are (compilations.py), and an entry lists them. A hit
-compares them with what is there now. What can't be compared (a socket, a child process, a file that is written) makes
-the function uncacheable.
+then. Choosers are asked again on a hit. Of all others it is a reason not to cache, whatever it is: to know it again
+would take a rule for each, and hardly anybody does it.
 
 Environment variables are watched where every way to them meets, in the methods of their mapping; the working directory
 and the status of files at the functions of `os`, and threads where they start, since nothing tells of them; the rest by
@@ -16,16 +15,16 @@ whatever looks, and it is closed while this thread looks: no hook is entered aga
 own code is taken for.
 
 Who reads decides. What Numba and nbcache read for themselves is in the key; Python's library and NumPy read for whoever
-called them. The import system's own reads are imports: a module that a compilation was the first to load counts by its
-file, and a hit loads it as well, since later code may look at it.
+called them. What somebody's code spells, a variable of the environment or a module that is loaded, its identity covers.
 
-Numba keeps what was chosen, typed and lowered for all later callers. So what was noted in a process goes into its later
-entries too, whatever they use of it.
+Numba keeps what was typed and lowered for all later callers. So what is compiled later in the process isn't cached
+either; but for imports, since identities cover modules once they are loaded.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import importlib.util
 import linecache
@@ -36,48 +35,31 @@ from contextlib import contextmanager
 from importlib import _bootstrap
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.capture.readings import (
-    BESIDE,
-    COMPILER,
-    CURRENT,
-    EXISTENCE,
-    FILE,
-    LINES,
-    LINES_BESIDE,
-    MODULE,
-    OTHERS_CODE,
-    SOUGHT,
-    STATUS,
-    Reading,
-    current_directory,
-    digest_of_variable,
-    directory_of,
-    effect_of,
-    is_import,
-    others_caller,
-    refused,
-    so_far,
-    whose_code,
-)
-from nbcache.passing import let_pass, suppressed
+from numba.core import event
+
+from nbcache.glue.identity.ownership import is_toolchain_module
+from nbcache.glue.identity.roots import is_standard, package_roots
+from nbcache.passing import let_pass
+from nbcache.process import is_frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType
 
-    from nbcache.glue.capture.compilations import Effect
+    from nbcache.glue.capture.compilations import Frame
 
-    _Handler = Callable[["Witness", FrameType, tuple[Any, ...]], None]
-    _Look = Callable[..., None]
+    _Look = Callable[..., str]
+    """Returns what somebody's code does, and "" if that is no reason."""
 
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_so_far: list[str] = []
+"""The reason why nothing is cached that this process compiles from now on, if there is one."""
 
 
 class Witness:
-    """Notes what is read by others while frames are open; one per stack of frames."""
+    """Taints the frames that are open when others do what can't be known again; one per stack of frames."""
 
-    def __init__(self, note: Callable[[Effect], None]) -> None:
-        self._note = note
+    def __init__(self, taint: Callable[[str], None]) -> None:
+        self._taint = taint
         self._thread = 0
         self.paused = 0
         """How many answers are being waited for that will be asked for again, or looks are being taken."""
@@ -86,14 +68,14 @@ class Witness:
         """What took the place of what, last time."""
 
     def start(self) -> None:
-        """Watch what this thread reads."""
+        """Watch what this thread does."""
         global _watching
         self._thread, self.paused = threading.get_ident(), 0
-        for owner, name, make in _SEAMS:
+        for owner, name, look in _SEAMS:
             original = getattr(owner, name)
             known, replacement = self._made.get((owner, name), (None, None))
             if known is not original:
-                replacement = make(self, original)
+                replacement = self._telling(original, look)
                 self._made[owner, name] = original, replacement
             self._replaced.append((owner, name, original, replacement))
             setattr(owner, name, replacement)
@@ -111,11 +93,21 @@ class Witness:
             if getattr(owner, name) is replacement:
                 setattr(owner, name, original)
 
+    def _telling(self, original: Any, look: _Look) -> Any:
+        """A function that does what *original* does, after *look* has seen it."""
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.tell(look, args)
+            return original(*args, **kwargs)
+
+        return call
+
     def listens(self) -> bool:
         """Whether this thread is the one that compiles."""
         return not self.paused and threading.get_ident() == self._thread
 
-    def tell(self, look: _Look, *args: Any) -> None:
+    def tell(self, look: _Look, args: Sequence[Any]) -> None:
         """Have *look* see what the caller's caller does with *args*, unless nobody listens or somebody looks already.
 
         It is called amid others' code: a look that fails is one more reason not to cache, and no exception of theirs.
@@ -124,27 +116,33 @@ class Witness:
             return
         self.paused += 1
         try:
-            look(self, sys._getframe(2), *args)
+            frame = sys._getframe(2)
+            reader = others_caller(frame)
+            what = "" if reader is None else look(frame, reader, args)
         except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
             let_pass(raised)
-            self.note(refused("did something that nbcache failed to look at"))
+            what = "did something that nbcache failed to look at"
         finally:
             self.paused -= 1
-
-    def note(self, *readings: Reading) -> None:
-        """Note what was read."""
-        for reading in readings:
-            so_far.setdefault(reading)
-            self._note(effect_of(reading))
+        if what:
+            reason = f"while it was compiled, somebody's code {what}"
+            if not what.startswith(_IMPORTED):
+                _so_far.append(reason)
+            self._taint(reason)
 
 
 _watching: Witness | None = None
 _hooked: list[bool] = []
 
 
+def settle(frame: Frame) -> None:
+    """A compilation is over: see that nothing was done before it in this process that can't be known again."""
+    frame.taint = frame.taint or next(iter(_so_far), "")
+
+
 @contextmanager
 def looking_away() -> Iterator[None]:
-    """While this is entered, nothing is noted of what this thread reads: it will be read again on a hit."""
+    """While this is entered, nothing is noted of what this thread does: it will be done again on a hit."""
     witness = _watching
     if witness is None or not witness.listens():
         yield
@@ -156,123 +154,58 @@ def looking_away() -> Iterator[None]:
         witness.paused -= 1
 
 
-# -- the places that are watched ---------------------------------------------------------------
+# -- what is looked at ---------------------------------------------------------------------------
 
 
-def _names_one(witness: Witness, original: Any) -> Any:
-    @functools.wraps(original)
-    def __getitem__(self: Any, key: Any) -> Any:  # noqa: N807  stands in for the method
-        value = None
-        try:
-            value = original(self, key)
-        finally:
-            witness.tell(_variable, key, value)
-        return value
-
-    return __getitem__
-
-
-def _variable(witness: Witness, frame: FrameType, key: Any, value: Any) -> None:
-    if others_caller(frame) is not None and isinstance(key, str | bytes):
-        witness.note(Reading("the environment variable", os.fsdecode(key), digest_of_variable(value)))
-
-
-def _reads_all(witness: Witness, original: Any) -> Any:
-    @functools.wraps(original)
-    def read(self: Any) -> Any:
-        witness.tell(_noted(refused("read all environment variables")))
-        return original(self)
-
-    return read
-
-
-def _noted(reading: Reading) -> _Look:
-    """Notes *reading* whenever somebody's code does this."""
-
-    def look(witness: Witness, frame: FrameType) -> None:
-        if others_caller(frame) is not None:
-            witness.note(reading)
+def _always(what: str) -> _Look:
+    def look(_frame: FrameType, _reader: FrameType, _args: Sequence[Any]) -> str:
+        return what
 
     return look
 
 
-def _with_path(look: _Look) -> Callable[[Witness, Any], Any]:
-    """A function of one path, which *look* sees before."""
-
-    def make(witness: Witness, original: Any) -> Any:
-        @functools.wraps(original)
-        def call(path: Any, *args: Any, **kwargs: Any) -> Any:
-            witness.tell(look, path)
-            return original(path, *args, **kwargs)
-
-        return call
-
-    return make
-
-
-def _stat(witness: Witness, frame: FrameType, path: Any) -> None:
-    if (reader := others_caller(frame)) is not None:
-        _note_path(witness, EXISTENCE if _only_asks(frame, reader) else STATUS, path)
-
-
-def _only_asks(frame: FrameType, reader: FrameType) -> bool:
-    """Whether the library asks, for *reader*, no more than what sort of file there is."""
-    while frame.f_back is not None and frame is not reader:
-        if frame.f_back is reader:
-            return frame.f_code.co_name in {"exists", "lexists", "isfile", "isdir", "is_file", "is_dir"}
-        frame = frame.f_back
-    return False
-
-
-def _path_of(kind: str) -> _Look:
-    """What looks at a path and is told one thing of it, of this *kind*."""
-
-    def look(witness: Witness, frame: FrameType, path: Any) -> None:
-        if others_caller(frame) is not None:
-            _note_path(witness, kind, path)
+def _but_for_imports(what: str) -> _Look:
+    def look(frame: FrameType, _reader: FrameType, _args: Sequence[Any]) -> str:
+        return "" if is_import(frame) else what
 
     return look
 
 
-def _where(witness: Witness, original: Any) -> Any:
-    @functools.wraps(original)
-    def getcwd() -> Any:
-        witness.tell(_directory)
-        return original()
-
-    return getcwd
+def _variable(_frame: FrameType, reader: FrameType, args: Sequence[Any]) -> str:
+    return "" if args[1] in reader.f_code.co_consts else "read an environment variable whose name it had to compute"
 
 
-def _directory(witness: Witness, frame: FrameType) -> None:
-    if others_caller(frame) is not None:
-        witness.note(Reading("the working directory", "", current_directory("")))
+_IMPORTED = "imported"
 
 
-def _starting(witness: Witness, original: Any) -> Any:
-    @functools.wraps(original)
-    def start(self: Any) -> None:
-        witness.tell(_noted(refused("started a thread")))
-        original(self)
-
-    return start
-
-
-def _importing(witness: Witness, original: Any) -> Any:
-    @functools.wraps(original)
-    def _gcd_import(name: Any, package: Any = None, level: int = 0) -> Any:
-        witness.tell(_imported, name if level == 0 else f"{package}.{name}")
-        return original(name, package, level)
-
-    return _gcd_import
-
-
-def _imported(witness: Witness, frame: FrameType, name: str) -> None:
-    if (reader := others_caller(frame)) is None:
-        return
+def _imports_by_name(_frame: FrameType, reader: FrameType, args: Sequence[Any]) -> str:
+    name, package, level = (*args, None, 0)[:3]
+    name = name if level == 0 else f"{package}.{name}"
     if name not in sys.modules:
-        witness.note(Reading(MODULE, name, None))
-    elif not _spells(reader, name) and _is_somebodys(name):
-        witness.note(refused("imported a module whose name it had to compute"))
+        return _loads(name)
+    if not _spells(reader, name) and not is_toolchain_module(name):
+        return "took a module whose name it had to compute"
+    return ""
+
+
+def _imports(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
+    # Of an extension module that is loaded, Python tells once more.
+    return _loads(args[0]) if args[1] is None else ""
+
+
+def _loads(name: str) -> str:
+    is_known = is_toolchain_module(name) or (_is_compilers(name.partition(".")[0]) and ".tests" not in name)
+    return "" if is_known else f"{_IMPORTED} the module {name}"
+
+
+def _is_compilers(package: str) -> bool:
+    """Whether a *package* counts like the compiler or like Python's library."""
+    path = getattr(sys.modules.get(package), "__file__", None)
+    return path is not None and whose_code(path) is not OTHERS_CODE
+
+
+def _seeks(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
+    return "" if is_toolchain_module(args[0]) else "looked for a module"
 
 
 def _spells(frame: FrameType, name: str) -> bool:
@@ -282,107 +215,13 @@ def _spells(frame: FrameType, name: str) -> bool:
     return any(isinstance(value, str) and value.rpartition(".")[2] == last for value in values)
 
 
-def _is_somebodys(name: str) -> bool:
-    path = getattr(sys.modules.get(name), "__file__", None)
-    return path is not None and whose_code(path) is OTHERS_CODE
+def _opens(frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
+    return "" if is_import(frame) or args[0] == os.devnull else "opened a file"
 
 
-def _seeking(witness: Witness, original: Any) -> Any:
-    @functools.wraps(original)
-    def _find_spec(name: Any, path: Any, target: Any = None) -> Any:
-        witness.tell(_sought, name)
-        return original(name, path, target)
-
-    return _find_spec
-
-
-def _sought(witness: Witness, frame: FrameType, name: Any) -> None:
-    if others_caller(frame) is not None:
-        witness.note(Reading(SOUGHT, name, None))
-
-
-_SEAMS: tuple[tuple[Any, str, Callable[[Witness, Any], Any]], ...] = (
-    (os._Environ, "__getitem__", _names_one),
-    (os._Environ, "__iter__", _reads_all),
-    (os._Environ, "__len__", _reads_all),
-    (os._Environ, "__repr__", _reads_all),
-    (os, "stat", _with_path(_stat)),
-    (os, "lstat", _with_path(_stat)),
-    (os, "readlink", _with_path(_path_of("the link"))),
-    (os, "access", _with_path(_path_of("the permissions of"))),
-    (linecache, "getlines", _with_path(_path_of(LINES))),
-    (os, "getcwd", _where),
-    (os, "getcwdb", _where),
-    (threading.Thread, "start", _starting),
-    (_bootstrap, "_gcd_import", _importing),
-    (importlib.util, "_find_spec", _seeking),
-)
-
-
-def _note_path(witness: Witness, kind: str, path: Any) -> None:
-    try:
-        name = os.fsdecode(os.fspath(path))
-    except TypeError:
-        witness.note(refused("read a file by its descriptor"))
-        return
-    witness.note(Reading(kind, name, CURRENT[kind](name)))
-    if kind in _BESIDE and os.path.isabs(name):
-        # It may have been found by where its module lies, which other checkouts have elsewhere.
-        home = max(_homes_of(name), default=None)
-        if home is not None:
-            beside = f"{home[1]}:{name[home[0] :]}"
-            witness.note(Reading(_BESIDE[kind], beside, CURRENT[_BESIDE[kind]](beside)))
-
-
-_BESIDE = {FILE: BESIDE, LINES: LINES_BESIDE}
-
-
-def _homes_of(path: str) -> Iterator[tuple[int, str]]:
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and path.startswith(directory_of(file)):
-            yield len(directory_of(file)), name
-
-
-def _opened(witness: Witness, frame: FrameType, args: tuple[Any, ...]) -> None:
-    path, _mode, flags = args
-    if is_import(frame) or others_caller(frame) is None:
-        return
-    if isinstance(flags, int) and flags & _WRITING:
-        if path != os.devnull:
-            witness.note(refused("wrote to a file"))
-    else:
-        _note_path(witness, FILE, path)
-
-
-def _listed(witness: Witness, frame: FrameType, args: tuple[Any, ...]) -> None:
-    if not is_import(frame) and others_caller(frame) is not None:
-        _note_path(witness, "the directory", "." if args[0] is None else args[0])
-
-
-def _scanned(witness: Witness, frame: FrameType, args: tuple[Any, ...]) -> None:
-    """Whoever goes through a directory's entries is told what each is; and each one's status, if he asks himself."""
-    _listed(witness, frame, args)
-    if is_import(frame) or others_caller(frame) is None or isinstance(args[0], int):
-        return
-    path = os.fsdecode("." if args[0] is None else args[0])
-    kind = STATUS if whose_code(frame.f_code.co_filename) is OTHERS_CODE else EXISTENCE
-    with suppressed(OSError):  # then there is nothing to go through
-        for name in os.listdir(path):
-            _note_path(witness, kind, os.path.join(path, name))
-
-
-def _first_imported(witness: Witness, frame: FrameType, args: tuple[Any, ...]) -> None:
-    # Of an extension module that is loaded, this tells once more.
-    if others_caller(frame) is not None and args[1] is None:
-        witness.note(Reading(MODULE, args[0], None))
-
-
-def _evaluated(witness: Witness, frame: FrameType, _args: tuple[Any, ...]) -> None:
+def _evaluates(frame: FrameType, _reader: FrameType, _args: Sequence[Any]) -> str:
     """Text that was made code reads what nobody spelt, as an annotation does that names a variable."""
-    if frame.f_globals.get("__name__") in _MAKERS or _is_within_import(frame) or others_caller(frame) is None:
-        return
-    witness.note(refused("evaluated text"))
+    return "" if frame.f_globals.get("__name__") in _MAKERS or _is_within_import(frame) else "evaluated text"
 
 
 _MAKERS = frozenset({"collections", "dataclasses"})
@@ -390,7 +229,7 @@ _MAKERS = frozenset({"collections", "dataclasses"})
 
 
 def _is_within_import(frame: FrameType | None) -> bool:
-    """Whether it is a module's own code that runs, or code that this calls: modules are compared by their files."""
+    """Whether it is a module's own code that runs, or code that this calls."""
     while frame is not None and not is_import(frame):
         if whose_code(frame.f_code.co_filename) is COMPILER:
             return False
@@ -398,23 +237,33 @@ def _is_within_import(frame: FrameType | None) -> bool:
     return frame is not None
 
 
-def _refusing(what: str) -> Callable[[Witness, FrameType, tuple[Any, ...]], None]:
-    def handle(witness: Witness, frame: FrameType, _args: tuple[Any, ...]) -> None:
-        if not is_import(frame) and others_caller(frame) is not None:
-            witness.note(refused(what))
-
-    return handle
-
-
-_HANDLERS: dict[str, _Handler] = {
-    "open": _opened,
-    "os.listdir": _listed,
-    "os.scandir": _scanned,
-    "import": _first_imported,
-    "exec": _evaluated,
+_ALL_VARIABLES = _always("read all environment variables")
+_FILES = _always("looked at a file")
+_DIRECTORY = _always("asked for the working directory")
+_SEAMS: tuple[tuple[Any, str, _Look], ...] = (
+    (os._Environ, "__getitem__", _variable),
+    (os._Environ, "__iter__", _ALL_VARIABLES),
+    (os._Environ, "__len__", _ALL_VARIABLES),
+    (os._Environ, "__repr__", _ALL_VARIABLES),
+    (os, "stat", _FILES),
+    (os, "lstat", _FILES),
+    (os, "readlink", _FILES),
+    (os, "access", _FILES),
+    (linecache, "getlines", _FILES),
+    (os, "getcwd", _DIRECTORY),
+    (os, "getcwdb", _DIRECTORY),
+    (threading.Thread, "start", _always("started a thread")),
+    (_bootstrap, "_gcd_import", _imports_by_name),
+    (importlib.util, "_find_spec", _seeks),
+)
+_HANDLERS: dict[str, _Look] = {
+    "open": _opens,
+    **dict.fromkeys(("os.listdir", "os.scandir"), _but_for_imports("listed a directory")),
+    "import": _imports,
+    "exec": _evaluates,
     **dict.fromkeys(
         ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty"),
-        _refusing("started another program"),
+        _but_for_imports("started another program"),
     ),
     **dict.fromkeys(
         (
@@ -422,7 +271,7 @@ _HANDLERS: dict[str, _Handler] = {
             "socket.getaddrinfo", "socket.getnameinfo", "socket.getservbyname", "socket.getservbyport",
             "urllib.Request",
         ),
-        _refusing("asked the network"),
+        _but_for_imports("asked the network"),
     ),
     **dict.fromkeys(
         (
@@ -430,17 +279,100 @@ _HANDLERS: dict[str, _Handler] = {
             "os.truncate", "os.utime", "os.chdir", "os.putenv", "os.unsetenv", "shutil.copyfile", "shutil.rmtree",
             "syslog.syslog",
         ),
-        _refusing("changed files or the environment"),
+        _but_for_imports("changed files or the environment"),
     ),
-    "sqlite3.connect": _refusing("read a database"),
-    "ctypes.dlopen": _refusing("loaded a native library"),
-    "builtins.input": _refusing("asked the user"),
+    "sqlite3.connect": _but_for_imports("read a database"),
+    "ctypes.dlopen": _but_for_imports("loaded a native library"),
+    "builtins.input": _but_for_imports("asked the user"),
 }  # fmt: skip
 
 
-def _audit(event: str, args: tuple[Any, ...], handlers: Mapping[str, _Handler] = _HANDLERS) -> None:
+def _audit(event: str, args: tuple[Any, ...], handlers: Mapping[str, _Look] = _HANDLERS) -> None:
     # Python tells of tens of thousands of things while sixty functions are compiled: nearly all end at the first word.
     if event in handlers:
         witness = _watching
         if witness is not None:
             witness.tell(handlers[event], args)
+
+
+# -- whose code does it --------------------------------------------------------------------------
+
+COMPILER, _LIBRARY, _ONLOOKER, OTHERS_CODE = "compiler", "library", "onlooker", "others"
+_TALKERS = frozenset({"warnings", "traceback", "logging"})
+"""What reads source files to show lines of them."""
+_ROOTS: list[tuple[str, tuple[str, ...]]] = [
+    (COMPILER, package_roots("numba", "nbcache")),
+    (_LIBRARY, package_roots("numpy")),
+]
+_IMPORTERS = (
+    "<frozen importlib", "<frozen zipimport", *(("PyInstaller/loader/", "pyimod") if is_frozen() else ()),
+)  # fmt: skip
+"""Where the code of the import system says that it is from."""
+_PACKAGES = {"importlib_metadata": _LIBRARY, "colorama": _LIBRARY, "coverage": _ONLOOKER}
+"""Packages that count like Python's library: they read for whoever calls them. The first takes the place of a module of
+it, which numba-cuda asks for wheels; the second colours Numba's messages, thousands of which nobody sees. The third
+looks on: its tracer asks where a file lies in the middle of whatever is traced."""
+_NOT_LIBRARY = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages", "tests"))
+
+
+def belongs_to_compiler(*directories: str) -> None:
+    """What lies in these *directories* is a compiler's own: numba-cuda and what it is made of, once it is used."""
+    _ROOTS.insert(0, (COMPILER, tuple(os.path.join(directory, "") for directory in directories)))
+    whose_code.cache_clear()
+
+
+@functools.lru_cache(maxsize=4096)
+def whose_code(filename: str) -> str:
+    """Who wrote the code in a file. Tests of Numba and NumPy stand for user code (ownership.py)."""
+    package = _PACKAGES.get(os.path.basename(os.path.dirname(filename)))
+    if filename.startswith(("<frozen ", *_IMPORTERS)) or package is not None:
+        return package or _LIBRARY
+    for who, roots in _ROOTS:
+        for root in roots:
+            if filename.startswith(root) and not any(part in filename[len(root) - 1 :] for part in _NOT_LIBRARY):
+                return who
+    return _LIBRARY if is_standard(filename) else OTHERS_CODE
+
+
+def others_caller(frame: FrameType | None) -> FrameType | None:
+    """The frame of others' code that *frame* works for, or None if the toolchain works for itself.
+
+    A module's own code works for whoever imports it; Numba's modules, imported late, call others to set themselves up.
+    Who listens to Numba's events takes no part in a compilation, nor does who is told of Python's collections: Dask
+    looks at each how much memory there is, in whatever thread that happens to be.
+    """
+    found = None
+    while frame is not None:
+        code = frame.f_code
+        who = whose_code(code.co_filename)
+        if who is COMPILER:
+            if code.co_name == "<module>" or code.co_filename == _EVENTS:
+                return None
+            # What is asked how it is pickled, say, so that it can be identified.
+            return None if code.co_filename.startswith(_IDENTITY) else found
+        if who is _ONLOOKER:
+            return None
+        if who is OTHERS_CODE:
+            if any(getattr(told, "__code__", None) is code for told in gc.callbacks):
+                return None
+            found = found or frame
+        elif code.co_name == "exec_module":
+            found = None
+        elif found is None and frame.f_globals.get("__name__") in _TALKERS:
+            return None
+        frame = frame.f_back
+    return found
+
+
+_EVENTS = event.register.__code__.co_filename
+_IDENTITY = os.path.dirname(is_standard.__code__.co_filename) + os.sep
+
+
+def is_import(frame: FrameType) -> bool:
+    """Whether the import system reads for itself: it also hands data to others (``get_data``)."""
+    found: FrameType | None = frame
+    while found is not None and found.f_code.co_filename.startswith(_IMPORTERS):
+        if found.f_code.co_name == "get_data":
+            return found.f_back is not None and found.f_back.f_code.co_name == "get_code"
+        found = found.f_back
+    return found is not frame

@@ -8,7 +8,6 @@ from numba.cuda import dispatcher as dispatchers
 from numba.cuda import typing
 from numba.cuda.core.callconv import CUDACallConv
 
-from nbcache.glue.capture import readings
 from nbcache.glue.cuda.library import StoredCodeLibrary
 from nbcache.glue.cuda.meta import CUDA_META_VERSION, DeviceMeta, KernelMeta
 from nbcache.glue.cuda.toolkit import cudadevrt
@@ -78,12 +77,11 @@ def _open(unit: CudaUnit, read: Read, births: Births, kind: Any) -> tuple[bytes,
         msg = f"metadata of version {version}"
         raise Unloadable(msg)
     meta = kind._make(fields)
-    reason = births.objection(unit) or readings.objection(meta.readings)
+    reason = births.objection(unit)
     if reason is None and kind is KernelMeta and not _is_same_toolkit(meta):
         reason = "the toolkit's headers or libraries are others"
     if reason is not None:
         raise Unloadable(reason)
-    readings.load_modules(meta.readings)
     return opened.code, meta
 
 

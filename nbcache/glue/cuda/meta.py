@@ -6,7 +6,7 @@ from typing import Any
 
 from nbcache.records import Record
 
-CUDA_META_VERSION = 4
+CUDA_META_VERSION = 5
 
 Exceptions = tuple[tuple[int, Any, Any, Any], ...]
 """Code, class, arguments and place of each exception that a kernel may report (under ``debug=True``)."""
@@ -34,7 +34,6 @@ class KernelMeta(Record):
     cudadevrt: str
     """Digest of the toolkit's library for cooperative kernels; "" if that wasn't linked."""
     caveats: list[tuple[Any, ...]]
-    readings: list[tuple[str, str, str]]
 
 
 class DeviceMeta(Record):
@@ -42,4 +41,3 @@ class DeviceMeta(Record):
 
     return_type: Any
     caveats: list[tuple[Any, ...]]
-    readings: list[tuple[str, str, str]]

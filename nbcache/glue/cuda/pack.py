@@ -68,7 +68,7 @@ def pack_code(unit: CudaUnit, frame: Frame, library: Any, cc: Any, return_type: 
 def pack_device(unit: CudaUnit, frame: Frame, cres: Any, births: Births) -> Packed:
     """The same of a device function, of which nothing but its return type is kept.  Raises Unstorable."""
     _verify(unit, frame, births)
-    meta = DeviceMeta(cres.signature.return_type, diagnostics.pack(frame), _readings(frame))
+    meta = DeviceMeta(cres.signature.return_type, diagnostics.pack(frame))
     return _packed(unit, frame, meta, b"", {}, {"cc": spelt(unit.cc)})
 
 
@@ -97,7 +97,6 @@ def _meta_of(
         headers=linked.headers_identity() if linked.verify(unit, library) else "",
         cudadevrt=cudadevrt() if library.needs_cudadevrt else "",
         caveats=diagnostics.pack(frame),
-        readings=_readings(frame),
     )
 
 
@@ -106,7 +105,7 @@ def _verify(unit: CudaUnit, frame: Frame, births: Births) -> None:
     if frame.consulted.conflict:
         raise Unstorable(frame.taint or frame.consulted.conflict)
     try:
-        look_again(unit, frame)
+        look_again(unit)
         if unit.surroundings_changed():
             msg = "what it depends on changed while it was compiled"
             raise Unstorable(msg)
@@ -117,10 +116,6 @@ def _verify(unit: CudaUnit, frame: Frame, births: Births) -> None:
         raise Unstorable(str(exc)) from exc
     if reason:
         raise Unstorable(reason)
-
-
-def _readings(frame: Frame) -> list[tuple[str, str, str]]:
-    return [tuple(effect.obj) for effect in frame.effects.values() if effect.kind == "reading"]
 
 
 def _exceptions_of(helper: Any) -> Exceptions:
@@ -146,7 +141,7 @@ def _packed(
 
 def guard_of(definitions: dict[str, Any], meta: KernelMeta | DeviceMeta) -> str:
     """The same for two builds that may stand in for one another wherever one of them may be used."""
-    told = [*sorted(map(repr, definitions.values())), *map(repr, meta.readings)]
+    told = sorted(map(repr, definitions.values()))
     if isinstance(meta, KernelMeta):
         told += [meta.headers, meta.cudadevrt]
     if not any(told):

@@ -15,7 +15,7 @@ from numba.cuda.dispatcher import CUDADispatcher
 from numba.cuda.typing import typeof
 
 from nbcache.glue import replacing
-from nbcache.glue.capture import readings
+from nbcache.glue.capture import witness
 from nbcache.glue.cuda import compiling
 from nbcache.glue.cuda.compiling import CudaCompilations
 from nbcache.glue.replacing import Seam
@@ -84,7 +84,7 @@ def install(session: KernelSession) -> str | None:
         reason = replacing.problem_of(seams)
     if reason is not None:
         return reason
-    readings.belongs_to_compiler(os.path.dirname(numba_cuda.__file__), *_toolkit())
+    witness.belongs_to_compiler(os.path.dirname(numba_cuda.__file__), *_toolkit())
     compilations = CudaCompilations(session)
     _known.append(compilations)
     _installed.extend(replacing.replace(seams, compilations))

@@ -68,7 +68,7 @@ def unpack(
     ``find(key, build)`` gives access to another entry, or None.  Raises Unloadable.
     """
     opened, meta = _open_result(unit, read)
-    reason = history.objection(unit, meta.uses) or _objection_once_loaded(unit, meta)
+    reason = history.objection(unit, meta.uses) or unit.maker.objection_besides(unit, meta.consulted)
     if reason is not None:
         raise Unloadable(reason)
     if isinstance(meta, LiteralsMeta):
@@ -223,18 +223,6 @@ def _agree(unit: Unit, consulted: Consulted) -> None:
         raise Unloadable(reason)
 
 
-def _objection_once_loaded(unit: Unit, meta: Meta | LiteralsMeta) -> str | None:
-    """Why what is compiled isn't what it was where the modules are loaded that compiling it loads, or None."""
-    if not meta.consulted.once_loaded and not meta.consulted.ran:
-        return None
-    from nbcache.glue.capture import readings
-
-    before = len(sys.modules)
-    readings.load_modules(meta.uses.readings)
-    unit.maker.came_late(before)
-    return unit.maker.objection_once_loaded(unit, meta.consulted)
-
-
 def share(unit: Unit, target_context: Any, history: History, library: Any) -> tuple[Any, Meta] | None:
     """What `unpack` returns, for code that this process has already; None when it must not be shared.
 
@@ -247,7 +235,7 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
     unit.maker.meet(meta.consulted.packed)
     unit.answered(meta.consulted.asks)
     reason = history.objection(unit, meta.uses) or unit.maker.objection(meta.consulted)
-    if reason or _objection_once_loaded(unit, meta):
+    if reason or unit.maker.objection_besides(unit, meta.consulted):
         return None
     try:
         hold(library, _bind(definitions, unit))

@@ -170,20 +170,20 @@ class Packed:
 class Asked(Record):
     """What an entry says of Numba's registries, ahead of everything that can only be read where it is right.
 
-    ``names``, ``snapshot`` and ``once_loaded`` as in `Consulted`; ``asks``: pickled, b"" if nobody's chooser was asked;
+    ``names``, ``snapshot`` and ``classes`` as in `Consulted`; ``asks``: pickled, b"" if nobody's chooser was asked;
     ``ran``: digest and names of what ran.
     """
 
     names: bytes
     snapshot: dict[bytes, bytes]
     asks: bytes
-    once_loaded: bytes = b""
+    classes: bytes = b""
     ran: tuple[bytes, tuple[str, ...]] = (b"", ())
 
     def consulted(self, asks: tuple[Ask, ...], unit: Unit) -> Consulted:
         """The same as a compilation in this process would have it."""
         generation = unit.maker.extensions.generation
-        return Consulted.of_an_entry(self.names, self.snapshot, asks, self.once_loaded, self.ran, generation)
+        return Consulted.of_an_entry(self.names, self.snapshot, asks, self.classes, self.ran, generation)
 
 
 Read = Callable[[str], "bytes | None"]

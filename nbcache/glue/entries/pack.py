@@ -8,7 +8,6 @@ classes from ``__main__``) stand in it as tokens, like those in the object code.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import pickle
 import sys
@@ -70,7 +69,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
         raise Unstorable(msg)
     if frame.consulted.conflict:
         raise Unstorable(frame.taint or frame.consulted.conflict)
-    look_again(unit, frame)
+    look_again(unit)
     library = cres.library
     library._ensure_finalized()
     reason = frame.taint or taint_of(library)
@@ -98,13 +97,12 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
     return _sections(unit, library, meta, data, past, asked)
 
 
-def look_again(unit: Unit, frame: Frame) -> None:
+def look_again(unit: Unit) -> None:
     """See that compiling changed nothing of what *unit* was identified by: a counter, a setting that is read once.
 
     Which of the two its code was made from can't be told, and a process that asks for it has seen one of them only.
-    Modules that it loaded are among its readings.
     """
-    change = unit.change(itertools.islice(sys.modules, frame.modules, None))
+    change = unit.change()
     if change:
         raise Unstorable(change, linkable=True)
 
@@ -113,7 +111,7 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Use
     """Turn a *request* for literals into an entry's sections.  Raises Unstorable."""
     if frame.taint or frame.consulted.conflict:
         raise Unstorable(frame.taint or frame.consulted.conflict)
-    look_again(unit, frame)
+    look_again(unit)
     try:
         meta = LiteralsMeta(request, uses, diagnostics.pack(frame), frame.consulted)
         data = dumps(meta.packed(), frame)
@@ -175,7 +173,7 @@ def _asked(frame: Frame) -> Asked:
     consulted = frame.consulted
     asks = dumps(tuple(consulted.asks), frame) if consulted.asks else b""
     ran = consulted.ran_digest, tuple(sorted(consulted.ran))
-    return Asked(consulted.packed, consulted.snapshot, asks, consulted.once_loaded, ran)
+    return Asked(consulted.packed, consulted.snapshot, asks, consulted.classes, ran)
 
 
 def encoded(
@@ -209,7 +207,7 @@ def _guard(definitions: dict[str, placeholders.Definition], past: str, consulted
     registered: list[object] = []
     if consulted is not None:
         registered = [*sorted(consulted.snapshot.items()), *(ask.answer for ask in consulted.asks)]
-        registered += filter(None, [consulted.once_loaded, consulted.ran_digest])
+        registered += filter(None, [consulted.classes, consulted.ran_digest])
     if not definitions and not past and not registered:
         return ""
     text = "\n".join([*sorted(map(repr, definitions.values())), past, *map(repr, registered)])

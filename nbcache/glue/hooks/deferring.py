@@ -50,7 +50,7 @@ _LAST: Final = "numba.core.boxing"
 _ONLY_FOR_MISSES: Final = (
     "numba.core.runtime.context",
     _LAST,
-    *("nbcache.glue.capture." + name for name in ("diagnostics", "placeholders", "readings", "witness")),
+    *("nbcache.glue.capture." + name for name in ("diagnostics", "placeholders", "witness")),
     "nbcache.glue.identity.kinds",
     *("nbcache.glue." + name for name in ("entries.pack", "keys.choices", "requests.requested")),
 )

@@ -65,14 +65,14 @@ class Consulted:
     ``names``: by the generation of the registries (`ExtensionIndex.refresh`) at which they were asked for;
     ``asks``: in order; ``snapshot``: by name, the identity of what others had registered for it; ``packed``:
     all names, sorted, once the compilation is over; ``conflict``: why that isn't one thing, or "";
-    ``once_loaded``: identifies all of it and the unit where the modules are loaded that come meanwhile, b"" if that is
-    nothing else; ``ran``: the functions of installed packages that ran, by name, and ``codes`` by their code as long as
+    ``classes``: identifies all of the classes whose values the unit has, b"" where nobody could read more of them than
+    these; ``ran``: the functions of installed packages that ran, by name, and ``codes`` by their code as long as
     it is going on; ``ran_digest``: identifies them, b"" if there are none; ``blind``: whether something ran that nobody
     noted.
     """
 
     __slots__ = (
-        "_names", "_new_names", "asks", "blind", "codes", "conflict", "once_loaded", "packed", "ran", "ran_digest",
+        "_names", "_new_names", "asks", "blind", "classes", "codes", "conflict", "packed", "ran", "ran_digest",
         "snapshot",
     )  # fmt: skip
 
@@ -84,7 +84,7 @@ class Consulted:
         self.snapshot: dict[bytes, bytes] = {}
         self.packed = b""
         self.conflict = ""
-        self.once_loaded = b""
+        self.classes = b""
         self.blind = False
         self.codes: set[CodeType] = set()
         self.ran: set[str] = set()
@@ -146,7 +146,7 @@ class Consulted:
         packed: bytes,
         snapshot: dict[bytes, bytes],
         asks: tuple[Ask, ...],
-        once_loaded: bytes,
+        classes: bytes,
         ran: tuple[bytes, tuple[str, ...]],
         generation: int,
     ) -> Consulted:
@@ -156,7 +156,7 @@ class Consulted:
         consulted.asks = dict.fromkeys(asks)
         consulted.snapshot = snapshot
         consulted.packed = packed
-        consulted.once_loaded = once_loaded
+        consulted.classes = classes
         consulted.ran_digest, places = ran
         consulted.ran = set(places)
         return consulted

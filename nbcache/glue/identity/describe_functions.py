@@ -154,7 +154,7 @@ def _describe_what_is_said(node: Node, function: FunctionType) -> None:
 def _describe_imports(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
     """What the body imports when it runs."""
     for dotted, by_text in imported.imported_by(function, runs=not node.compiled).items():
-        module = imported.loaded(dotted)
+        module = sys.modules.get(dotted, MISSING)
         node.watch_item(sys.modules, dotted, module)
         if isinstance(module, ModuleType) and (not is_toolchain_module(dotted) or dotted in _ALWAYS_THERE):
             reads = _HANDED_ON if by_text else _reads_of_import(plan, dotted)
@@ -325,8 +325,6 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
     if edition is None:
         node.watch_attribute(module, "__class__", type(module))
     for attribute in sorted((names | wanted.reads.keys()) & (scope.keys() | wanted.reads.keys())):
-        if imported.is_hidden(scope.get(attribute)):
-            continue
         value = _attribute(node, module, attribute, asked=attribute in wanted.reads)
         inner = f"{label}.{attribute}"
         if not isinstance(value, ModuleType):

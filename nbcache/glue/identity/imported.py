@@ -1,15 +1,14 @@
 """Modules that code imports while it runs: which they are, and which of them are looked at.
 
 Code inside functions imports too, absolutely or relative to its package, with names after it or without, by a statement
-or by a function that takes the name. What is loaded already counts for what the code may read off it. What isn't is
-watched: it may be loaded when the code runs (witness.py).
+or by a function that takes the name. What is loaded already counts for what the code may read off it. Whoever loads it
+only while something is compiled isn't cached (witness.py).
 """
 
 from __future__ import annotations
 
 import sys
 import weakref
-from contextlib import contextmanager
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from nbcache.glue.identity.watched import MISSING
 from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from types import FunctionType
 
 _BY_NAME = frozenset({"import_module", "__import__", "modules", "find_spec"})
@@ -146,34 +145,6 @@ def _absolute(level: int, module: str, scope: dict[str, Any]) -> str | None:
 
 def _may_be_module(package: str, name: str) -> bool:
     """Whether ``from package import name`` may mean a module: it isn't something else there."""
-    holder = loaded(package)
+    holder = sys.modules.get(package)
     value = vars(holder).get(name, MISSING) if isinstance(holder, ModuleType) else MISSING
     return value is MISSING or isinstance(value, ModuleType)
-
-
-# -- looking at things as they were before -------------------------------------------------------
-
-_hidden: frozenset[str] = frozenset()
-generation: object | None = None
-"""Another object each time that something is hidden; None while all can be seen."""
-
-
-@contextmanager
-def hiding(names: Iterable[str]) -> Iterator[None]:
-    """While this is entered, describers take the modules of these *names* for not loaded yet."""
-    global _hidden, generation
-    _hidden, generation = frozenset(names), object()
-    try:
-        yield
-    finally:
-        _hidden, generation = frozenset(), None
-
-
-def loaded(name: str) -> object:
-    """The module called *name*, or MISSING."""
-    return MISSING if name in _hidden else sys.modules.get(name, MISSING)
-
-
-def is_hidden(value: object) -> bool:
-    """Whether *value* is a module that isn't to be seen."""
-    return bool(_hidden) and isinstance(value, ModuleType) and value.__name__ in _hidden

@@ -36,7 +36,6 @@ from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
     from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.identity.graph import IdentityEngine
@@ -89,17 +88,11 @@ class Identities(Protocol):
     extensions: ExtensionIndex
     engine: IdentityEngine
 
-    def as_before(self) -> AbstractContextManager[None]:
-        """While this is entered, things are identified as they are before anything is compiled."""
-
     def type_digest(self, typ: Any) -> bytes:
         """Identity of a type in a signature."""
 
     def type_scoped(self, typ: Any) -> tuple[bytes, Scope | None]:
         """The same with the scope that it holds in; None if it always does."""
-
-    def scoped_for_good(self, root: object) -> tuple[bytes, Scope]:
-        """Digest and scope of what lives as long as the process."""
 
     def hands_on(self, typ: Any) -> bool:
         """Whether a type of a signature brings a module along."""
@@ -283,27 +276,26 @@ class Choices:
         """Identity of an answer to a question about these types, of which what was chosen may read modules."""
         if answer.chosen is None:
             return REFUSED if answer is _REFUSAL else NO_ANSWER
-        with self._maker.as_before():
-            if answer.known is None or not answer.known[1].unchanged():
-                answer.known = self._maker.scoped_for_good(answer.root)
-            content = answer.known[0]
-            for typ in answer.types:
-                content += self._maker.type_digest(typ)
-            asked = (*args, *(typ for _name, typ in kws))
-            opened = [typ for typ in asked if self._maker.type_scoped(typ)[1] is not None] if answer.runs else []
-            if opened:
-                names = {name for scope in answer.known[1].all() for some in scope.names for name in some}
-                if answer.known[1].ends:
-                    names.add(ANYTHING)
-                beside = [part for typ in types_in(opened) for part in beside_code(typ, names)]
-                if beside:
-                    content += self._maker.engine.digest(beside)
-            if answer.hands_on is None:
-                # Known of a type when its digest is.
-                is_open = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)
-                answer.hands_on = is_open and any(map(self._maker.hands_on, asked))
-            if answer.hands_on or answer.known[1].hands_on:
-                content += self._maker.engine.together((answer.root, *asked))
+        if answer.known is None or not answer.known[1].unchanged():
+            answer.known = self._maker.engine.scoped_for_good(answer.root)
+        content = answer.known[0]
+        for typ in answer.types:
+            content += self._maker.type_digest(typ)
+        asked = (*args, *(typ for _name, typ in kws))
+        opened = [typ for typ in asked if self._maker.type_scoped(typ)[1] is not None] if answer.runs else []
+        if opened:
+            names = {name for scope in answer.known[1].all() for some in scope.names for name in some}
+            if answer.known[1].ends:
+                names.add(ANYTHING)
+            beside = [part for typ in types_in(opened) for part in beside_code(typ, names)]
+            if beside:
+                content += self._maker.engine.digest(beside)
+        if answer.hands_on is None:
+            # Known of a type when its digest is.
+            is_open = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)
+            answer.hands_on = is_open and any(map(self._maker.hands_on, asked))
+        if answer.hands_on or answer.known[1].hands_on:
+            content += self._maker.engine.together((answer.root, *asked))
         return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
 
     def _answered(self, ask: Ask) -> tuple[Any, Answer | None]:
@@ -326,13 +318,6 @@ class Choices:
         """What was read to identify what was chosen; None if nothing was."""
         _template, known = self._answered(ask)
         return None if known is None or known.known is None else known.known[1]
-
-    def identity(self, ask: Ask) -> bytes:
-        """What identifies what was chosen as it is seen now; b"" if nothing was, or Numba asks anew."""
-        _template, known = self._answered(ask)
-        if known is None or known.again or known.chosen is None:
-            return b""
-        return self._maker.engine.digest(known.root)
 
     def answer_to(self, ask: Ask) -> tuple[str, Any | None, bool]:
         """Who was asked, by name, the function that was chosen, None if there was none, and whether that only runs."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import itertools
 import logging
 import sys
 import weakref
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -19,7 +16,6 @@ from numba.core.types.abstract import Type
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.capture.compilations import Frame, FrameStack
-from nbcache.glue.identity import imported
 from nbcache.glue.identity.consulted import Consulted, split
 from nbcache.glue.identity.describe import Describers, is_compilable
 from nbcache.glue.identity.distributions import Distributions
@@ -37,9 +33,7 @@ from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from contextlib import AbstractContextManager
 
-    from nbcache.glue.capture.compilations import Effect
     from nbcache.glue.capture.roles import Listener, PausedListener
     from nbcache.glue.identity.consulted import Ask, KeptModel
     from nbcache.glue.identity.node import Node, Scope
@@ -76,7 +70,6 @@ class KeyMaker:
         """By a unit's key for another processor: its own."""
         self.models_made: list[KeptModel] = []
         """Those that were made since a compilation was last over."""
-        self._late: set[str] = set()
         self._types: dict[Type, bytes] = {}
         self._refused_types: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()
         self._types_that_hand_on: WeakSet[Type] = WeakSet()
@@ -98,10 +91,10 @@ class KeyMaker:
         """What ran of packages that lead too far."""
         from nbcache.glue.keys.marked import MarkedPackages  # few hits were built with any
 
-        return MarkedPackages(self.scoped_for_good, self.extensions, lambda: self.choices, self.distributions)
+        return MarkedPackages(self.engine.scoped_for_good, self.extensions, lambda: self.choices, self.distributions)
 
     def _generation(self) -> object:
-        return imported.generation, self.extensions.ambiguities
+        return self.extensions.ambiguities
 
     def prepare(self) -> None:
         """See what is registered by now, with what packages would have added, unless they may wait."""
@@ -176,7 +169,6 @@ class KeyMaker:
         index, consulted = self.extensions, frame.consulted
         self.end_part(consulted)
         index.refresh()
-        self.came_late(frame.modules)
         if not consulted.conflict:
             consulted.conflict = next(filter(None, map(self.choices.change, consulted.asks)), "")
         current = {}
@@ -195,33 +187,11 @@ class KeyMaker:
         consulted.close(current, self._in_words)
         if frame.unit is not None and not consulted.conflict:
             try:
-                consulted.once_loaded = self._once_loaded(frame.unit, consulted)
+                classes = self._looked_at(frame.unit, consulted)
+                consulted.classes = self.engine.digest(classes) if classes else b""
                 self.marked.complete(frame.unit, consulted)
             except Unidentifiable as exc:
                 consulted.conflict = str(exc)
-
-    def _once_loaded(self, unit: Any, consulted: Consulted) -> bytes:
-        """What identifies a unit and what it asked for, if its key and its answers don't.
-
-        That is where late modules are seen, and where code runs that may look at classes.
-        """
-        looked_at = self._looked_at(unit, consulted)
-        if not looked_at and not _have_others_imported():
-            return b""
-        with self.as_before():
-            before = self._identified(unit, consulted)
-        seen = self._identified(unit, consulted)  # last, for objects keep what they were identified by
-        return b"" if seen == before and not looked_at else seen
-
-    def _identified(self, unit: Any, consulted: Consulted) -> bytes:
-        own = self.engine.digest(unit.owner) if isinstance(unit.owner, Dispatcher) else b""
-        hasher = hashlib.blake2b(own, digest_size=16)
-        for ask in consulted.asks:
-            hasher.update(self.choices.identity(ask))
-        for name in sorted(consulted.snapshot):
-            hasher.update(self.extensions.digest(name, self.engine))
-        hasher.update(self.engine.digest(self._looked_at(unit, consulted)))
-        return hasher.digest()
 
     def _looked_at(self, unit: Any, consulted: Consulted) -> list[type]:
         """The classes of a unit's values where somebody's code runs that isn't asked again: it may read all of them."""
@@ -231,15 +201,15 @@ class KeyMaker:
         found: list[type] = unit.classes_of_values()
         return found
 
-    def objection_once_loaded(self, unit: Any, consulted: Consulted) -> str | None:
-        """Why an entry isn't what would be compiled now that the modules are loaded that compiling loads, or None."""
-        try:
-            same = not consulted.once_loaded or self._identified(unit, consulted) == consulted.once_loaded
-        except Unidentifiable as exc:
-            return f"it depends on {exc}"
-        if same:
-            return self.marked.objection(consulted)
-        return "what it reads off a module that compiling it loads is another now"
+    def objection_besides(self, unit: Any, consulted: Consulted) -> str | None:
+        """Why what neither a key nor choosers tell of isn't what it was, or None: classes, and what of packages ran."""
+        if consulted.classes:
+            try:
+                if self.engine.digest(self._looked_at(unit, consulted)) != consulted.classes:
+                    return "a class of its values is another now, which what is registered with Numba may read"
+            except Unidentifiable as exc:
+                return f"it depends on {exc}"
+        return self.marked.objection(consulted) if consulted.ran else None
 
     def before(self, frame: Frame, names: Collection[bytes]) -> None:
         """See what others have registered for *names*, before it runs: it may change what it reads.  Never raises."""
@@ -256,7 +226,6 @@ class KeyMaker:
         consulted = frame.consulted
         for name in self.extensions.relevant_among(names):
             if name not in consulted.snapshot and not consulted.conflict:
-                self.came_late(frame.modules)
                 try:
                     consulted.snapshot[name] = self._registered(name)
                 except Unidentifiable as exc:
@@ -265,12 +234,6 @@ class KeyMaker:
     def _in_words(self, name: bytes) -> str:
         """What others have registered for a name, for people."""
         return ", ".join(dict.fromkeys(each.label for each in self.extensions.registered(name)))
-
-    def came_late(self, before: int) -> None:
-        """Note the modules that were loaded since there were *before* of them, by compiling or instead of it."""
-        if len(sys.modules) > before:
-            late = itertools.islice(sys.modules, before, None)
-            self._late.update(name for name in late if not is_toolchain_module(name))
 
     def objection(self, consulted: Consulted) -> str | None:
         """Why what an entry was built with would be other today, or None.  Asks choosers, which are other people's."""
@@ -289,8 +252,7 @@ class KeyMaker:
         members = self.patches.look()
         if not members:
             return ()
-        with self.as_before():
-            return tuple((f"patched/{name}", self._identify_patch(name, members[name])) for name in sorted(members))
+        return tuple((f"patched/{name}", self._identify_patch(name, members[name])) for name in sorted(members))
 
     def _identify_patch(self, name: str, value: object) -> str:
         known = self._patched.get(name)
@@ -316,16 +278,7 @@ class KeyMaker:
 
     def _registered(self, name: bytes) -> bytes:
         """Identity of what is registered for *name*.  Raises Unidentifiable."""
-        with self.as_before():
-            return self.extensions.digest(name, self.engine)
-
-    def as_before(self) -> AbstractContextManager[None]:
-        """While this is entered, things are identified as they are before anything is compiled.
-
-        Modules that come in the middle of a compilation are among its readings (witness.py); in what runs while
-        compiling they would tell apart processes that have loaded them from those that are about to.
-        """
-        return imported.hiding(self._late) if self._late else nullcontext()
+        return self.extensions.digest(name, self.engine)
 
     def nodes_registered(self, names: Iterable[bytes]) -> Iterator[Node]:
         """What is reached from what others have registered for *names*, as far as that isn't too much."""
@@ -358,7 +311,7 @@ class KeyMaker:
         try:
             # Numba's own types are many, and some of them refer to what a program drops.
             of_numba = is_toolchain_module(type(typ).__module__)
-            digest, scope = self.engine.scoped(typ) if of_numba else self.scoped_for_good(typ)
+            digest, scope = self.engine.scoped(typ) if of_numba else self.engine.scoped_for_good(typ)
         except Unidentifiable as exc:
             # Each function that takes it asks, and to find out may have taken a walk through half of a package.
             self._refused_types[typ] = (self.extensions.generation, str(exc))
@@ -376,11 +329,6 @@ class KeyMaker:
         elif last is not None:
             self._open_types[typ] = (generation, digest, scope)
         return digest, scope
-
-    def scoped_for_good(self, root: object) -> tuple[bytes, Scope]:
-        """Digest and scope of what lives as long as the process: all of these walk through a package once."""
-        # What is kept of walks would be dropped while modules are hidden, and again when they aren't.
-        return self.engine.scoped(root) if imported.generation is not None else self.engine.scoped_for_good(root)
 
     def hands_on(self, typ: Any) -> bool:
         """Whether a type of a signature, whose digest is known, brings a module along."""
@@ -407,17 +355,10 @@ def _watch(frames: list[Frame]) -> Listener:
     return Watch(frames)
 
 
-def _witness(note: Callable[[Effect], None]) -> PausedListener:
+def _witness(taint: Callable[[str], None]) -> PausedListener:
     from nbcache.glue.capture.witness import Witness
 
-    return Witness(note)
-
-
-def _have_others_imported() -> bool:
-    """Whether somebody's code has imported a module while something was compiled, or a hit did so in its place."""
-    from nbcache.glue.capture.readings import MODULE, so_far  # which a process that only hits doesn't load
-
-    return any(reading.kind == MODULE and not is_toolchain_module(reading.name) for reading in so_far)
+    return Witness(taint)
 
 
 def _keeps_memo(obj: object) -> bool:

@@ -19,7 +19,6 @@ from numba.core.targetconfig import ConfigStack
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.capture.compilations import Frame, FrameStack
-from nbcache.glue.identity import imported
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
@@ -188,18 +187,15 @@ class Unit:
         """Whether it reaches code of installed packages that could run while it is compiled."""
         return any(scope.ends for scope in self.scopes)
 
-    def change(self, late: Iterable[str]) -> str:
-        """How the identity differs from what the key was made of, "" if it doesn't; *late* modules are left out."""
+    def change(self) -> str:
+        """How the identity differs from what the key was made of, "" if it doesn't."""
         from nbcache.glue.identity.changes import changed
 
         before = self._scope
         try:
             if self._patches_changed():
                 return "what somebody put into the place of Numba's own functions, which changed meanwhile"
-            if self._content() == self.content:
-                return ""
-            with imported.hiding(late):
-                return "" if self._content() == self.content else changed(before)
+            return "" if self._content() == self.content else changed(before)
         except Unidentifiable as exc:
             return f"{changed(before)} ({exc})"
 

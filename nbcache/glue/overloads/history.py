@@ -297,9 +297,6 @@ class History:
 
     def objection(self, unit: Unit, uses: Uses) -> str | None:
         """Why an entry built upon these *uses* isn't what would be compiled here, or None."""
-        return _read_otherwise(uses.readings) or self._disagreement(unit, uses)
-
-    def _disagreement(self, unit: Unit, uses: Uses) -> str | None:
         for kind, reference, args, _return_type, given, fresh, _key, _momentary in uses.overloads:
             if kind == "stencil":
                 continue
@@ -363,10 +360,6 @@ class History:
             self._pending.append(lambda: self._promise_internal(uses))
         self._irregular |= bool(uses.hidden)
         self.built(unit, uses)
-        if uses.readings:
-            from nbcache.glue.capture import readings
-
-            readings.load_modules(uses.readings)
         return urgent
 
     def _promised_content(self, dispatcher: Any, found: bytes) -> bytes:
@@ -434,11 +427,3 @@ class History:
         pending, self._pending = self._pending, []
         for each in pending:
             each()
-
-
-def _read_otherwise(noted: list[tuple[str, str, str]]) -> str | None:
-    if not noted:
-        return None
-    from nbcache.glue.capture import readings
-
-    return readings.objection(noted)

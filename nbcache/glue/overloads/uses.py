@@ -1,4 +1,4 @@
-"""What a compilation was built upon, as an entry lists it: overloads, choices, readings."""
+"""What a compilation was built upon, as an entry lists it: overloads, choices."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ChoiceUse(Record):
 class Uses:
     """All of one compilation."""
 
-    __slots__ = ("choices", "hidden", "internal", "overloads", "readings")
+    __slots__ = ("choices", "hidden", "internal", "overloads")
 
     def __init__(
         self,
@@ -68,36 +68,29 @@ class Uses:
         internal: bytes = b"",
         hidden: Iterable[HiddenUse] = (),
         choices: Iterable[ChoiceUse] = (),
-        readings: Iterable[tuple[str, str, str]] = (),
     ) -> None:
         self.overloads = list(overloads)
         self.internal = internal
         """The ids of overloads of Numba's own functions of which there is nothing more to say."""
         self.hidden = list(hidden)
         self.choices = list(choices)
-        self.readings = list(readings)
-        """What was read from outside the process (readings.py)."""
 
     def __bool__(self) -> bool:
         """Whether there are any."""
-        return bool(self.overloads or self.internal or self.hidden or self.choices or self.readings)
+        return bool(self.overloads or self.internal or self.hidden or self.choices)
 
     def packed(self) -> tuple[Any, ...]:
         """As they stand in an entry: plain tuples, which are read without a look at any class."""
         rows = (self.overloads, self.hidden, self.choices)
         overloads, hidden, choices = ([tuple(each) for each in some] for some in rows)
-        return overloads, self.internal, hidden, choices, self.readings
+        return overloads, self.internal, hidden, choices
 
     @classmethod
     def unpacked(cls, packed: tuple[Any, ...]) -> Uses:
         """The same out of an entry."""
-        overloads, internal, hidden, choices, readings = packed
+        overloads, internal, hidden, choices = packed
         return cls(
-            map(OverloadUse._make, overloads),
-            internal,
-            map(HiddenUse._make, hidden),
-            map(ChoiceUse._make, choices),
-            readings,
+            map(OverloadUse._make, overloads), internal, map(HiddenUse._make, hidden), map(ChoiceUse._make, choices)
         )
 
     def internal_ids(self) -> Iterator[bytes]:
@@ -107,12 +100,12 @@ class Uses:
     def lines(
         self, types_digest: Callable[[tuple[Any, ...]], bytes], which: Callable[[Given, bool], bool]
     ) -> list[str]:
-        """Those in words of which *which* holds, and all readings: equal ones for equal uses."""
+        """Those in words of which *which* holds: equal ones for equal uses."""
         lines = [f"{each.use_id.hex()} {each.given}" for each in self.hidden if which(each.given, each.fresh)]
         seen = (use for use in self.overloads if which(use.given, use.fresh))
         lines += (f"{use.reference[1].hex()} {types_digest(use.args).hex()} {use.given}" for use in seen)
         lines += (f"{each.place} {each.name.hex()} {each.key}" for each in self.choices if which((), each.fresh))
-        return sorted([*lines, *map(repr, self.readings)])
+        return sorted(lines)
 
 
 def uses_of(
@@ -131,9 +124,6 @@ def uses_of(
     uses, internal = Uses(), set()
     for effect in effects:
         if effect.obj is unit.owner and effect.args == unit.args:
-            continue
-        if effect.kind == "reading":
-            uses.readings.append(tuple(effect.obj))
             continue
         if effect.kind == "implementation":
             place = unit.maker.extensions.place(effect.obj)
@@ -171,10 +161,6 @@ def resolved(unit: Unit, uses: Uses) -> list[Effect]:
         template = unit.maker.extensions.at(place)
         if template is not None:
             found.append(Effect("implementation", template, (name,), None, (("key", key),), fresh))
-    if uses.readings:
-        from nbcache.glue.capture import readings
-
-        found += [readings.effect_of(readings.Reading(*reading)) for reading in uses.readings]
     unit.forget()
     internal = [HiddenUse(use_id, (), fresh=True) for use_id in uses.internal_ids()]
     return found + [
@@ -223,7 +209,7 @@ def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...], bound: Col
     """Whether the entry of an overload, loaded when somebody asks for it, could find itself in another world.
 
     What it refers to, and its caller doesn't, is found by what that is; what it was built upon is compared with what
-    there is, and so are answers of choosers, registrations and what was read from outside. Of most entries there is
+    there is, and so are answers of choosers and registrations. Of most entries there is
     nothing of it to say, and what is promised and wasn't loaded at once is one of these. Of the other half of a
     recursion nobody knows yet.
     """
@@ -234,7 +220,7 @@ def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...], bound: Col
         return True
     meta, definitions = marks.meta_of(cres.library)
     uses, consulted = meta.uses, meta.consulted
-    if uses.hidden or uses.choices or uses.readings or consulted.asks or consulted.snapshot:
+    if uses.hidden or uses.choices or consulted.asks or consulted.snapshot:
         return True
     if any(use.given or not use.fresh for use in uses.overloads):
         return True
