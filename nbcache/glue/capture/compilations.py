@@ -143,8 +143,8 @@ class FrameStack(threading.local):
 
     What is open belongs to the thread that opened it: another thread that pickles, warns or makes a
     name meanwhile finds nothing open, and a forked child that is another thread's has no frames of
-    it.  *watch* makes what notes warnings while a frame is open, *witness* what calls what it is given with reasons not to
-    cache; both are called once for each thread. *maker* knows what is registered.
+    it.  *watch* makes what notes warnings while a frame is open, *witness* what calls what it is given with reasons not
+    to cache; both are called once for each thread. *maker* knows what is registered.
     """
 
     def __init__(

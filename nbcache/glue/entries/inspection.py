@@ -6,6 +6,7 @@ stored copy would be stale or a stranger.  Looking is rare, so the function is c
 
 from __future__ import annotations
 
+import functools
 import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,6 @@ from numba.core import funcdesc
 from nbcache.glue.capture.compilations import new_build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from nbcache.glue.keys.units import Unit
 
 
@@ -86,67 +85,31 @@ class Metadata(dict[str, Any]):
         super().__init__()
         self._inspection: Inspection | None = inspection
 
-    def _completed(self) -> dict[str, Any]:
+    def _complete(self) -> None:
         inspection, self._inspection = self._inspection, None
         if inspection is not None:
             own = dict.copy(self)
             self.update(inspection.result.metadata)
             self.update(own)
-        return super()  # type: ignore[return-value]  # the plain methods of this very dict
-
-    def __getitem__(self, key: str) -> Any:
-        return self._completed().__getitem__(key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return self._completed().get(key, default)
-
-    def __contains__(self, key: object) -> bool:
-        return self._completed().__contains__(key)
-
-    def __delitem__(self, key: str) -> None:
-        self._completed().__delitem__(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return self._completed().__iter__()
-
-    def __reversed__(self) -> Iterator[str]:
-        return self._completed().__reversed__()
-
-    def __len__(self) -> int:
-        return self._completed().__len__()
-
-    def __or__(self, other: Any) -> Any:
-        return self._completed().__or__(other)
-
-    def __ror__(self, other: Any) -> Any:
-        return self._completed().__ror__(other)
-
-    def copy(self) -> dict[str, Any]:
-        return self._completed().copy()
-
-    def clear(self) -> None:
-        self._completed().clear()
-
-    def pop(self, *args: Any) -> Any:
-        return self._completed().pop(*args)
-
-    def popitem(self) -> tuple[str, Any]:
-        return self._completed().popitem()
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         # Numba asks so for its timers, after each hit: no reason to compile.
-        if key == "timers":
-            return super().setdefault(key, default)
-        return self._completed().setdefault(key, default)
+        if key != "timers":
+            self._complete()
+        return super().setdefault(key, default)
 
-    def keys(self) -> Any:
-        return self._completed().keys()
 
-    def values(self) -> Any:
-        return self._completed().values()
+def _completing(method: Any) -> Any:
+    @functools.wraps(method)
+    def call(self: Metadata, *args: Any) -> Any:
+        self._complete()
+        return method(self, *args)
 
-    def items(self) -> Any:
-        return self._completed().items()
+    return call
 
-    def __repr__(self) -> str:
-        return self._completed().__repr__()
+
+for _name in (
+    "__getitem__", "get", "__contains__", "__delitem__", "__iter__", "__reversed__", "__len__", "__or__", "__ror__",
+    "copy", "clear", "pop", "popitem", "keys", "values", "items", "__repr__", "__eq__",
+):  # fmt: skip
+    setattr(Metadata, _name, _completing(getattr(dict, _name)))

@@ -119,6 +119,27 @@ def choices_of(session: Session) -> Choices | None:
         return None
 
 
+def _noting(note: Callable[..., None]) -> Callable[[Any, Session], Any]:
+    """A seam at which *note* adds to the names that are asked for, from the arguments, before all goes on as before."""
+
+    def replace(original: Any, session: Session) -> Any:
+        asked, index = session.frames.asked, session.maker.extensions
+
+        @functools.wraps(original)
+        def call(*args: Any, **named: Any) -> Any:
+            names = asked(index.generation)
+            if names is not None:
+                try:
+                    note(names, *args)
+                except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                    _unnoted(session, raised)
+            return original(*args, **named)
+
+        return call
+
+    return replace
+
+
 def data_models(original: Any, session: Session) -> Any:
     """`DataModelManager.lookup`, which keeps the model of a type, and so asks for what is inside it once."""
     asked, index = session.frames.asked, session.maker.extensions
@@ -260,28 +281,16 @@ def typing_of_builtins(original: Any, session: Session) -> Any:
 def attributes(type_at: int, name_at: int) -> Callable[[Any, Session], Any]:
     """What looks for an attribute: the type and the attribute's name are at these positions after ``self``."""
 
-    def replace(original: Any, session: Session) -> Any:
-        asked, index = session.frames.asked, session.maker.extensions
+    def note(names: set[bytes], _self: Any, *args: Any) -> None:
+        name, owner = args[name_at], args[type_at]
+        names.add(consulted.attribute(name))
+        if type(owner) not in _numbas:
+            owners = (owner,) if is_numba_type(owner) else owner.args
+            _note_types(names, owners)
+            for cls in {type(each) for each in owners if _names_of(type(each))}:
+                names.update(consulted.attribute_of(base, name) for base in _foreign_bases(cls))
 
-        @functools.wraps(original)
-        def look(self: Any, *args: Any) -> Any:
-            names = asked(index.generation)
-            if names is not None:
-                try:
-                    names.add(consulted.attribute(args[name_at]))
-                    owner = args[type_at]
-                    if type(owner) not in _numbas:
-                        owners = (owner,) if is_numba_type(owner) else owner.args
-                        _note_types(names, owners)
-                        for cls in {type(each) for each in owners if _names_of(type(each))}:
-                            names.update(consulted.attribute_of(base, args[name_at]) for base in _foreign_bases(cls))
-                except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                    _unnoted(session, raised)
-            return original(self, *args)
-
-        return look
-
-    return replace
+    return _noting(note)
 
 
 def lowering(original: Any, session: Session) -> Any:
@@ -307,23 +316,7 @@ def lowering(original: Any, session: Session) -> Any:
 
 def types_at(start: int, stop: int) -> Callable[[Any, Session], Any]:
     """What handles values whose types are its arguments from *start* to *stop*, and nothing else that has a name."""
-
-    def replace(original: Any, session: Session) -> Any:
-        asked, index = session.frames.asked, session.maker.extensions
-
-        @functools.wraps(original)
-        def handle(*args: Any, **named: Any) -> Any:
-            found = args[start:stop]
-            if not _numbas.issuperset(map(type, found)) and (names := asked(index.generation)) is not None:
-                try:
-                    _note_types(names, found)
-                except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                    _unnoted(session, raised)
-            return original(*args, **named)
-
-        return handle
-
-    return replace
+    return _noting(lambda names, *args: _note_types(names, args[start:stop]))
 
 
 def boxing(original: Any, session: Session) -> Any:
@@ -363,37 +356,19 @@ def _names_of_value(value: object) -> Iterator[bytes]:
         yield from _names_of_value(item)
 
 
-def values(original: Any, session: Session) -> Any:
-    """`BaseContext.resolve_value_type`: the type of a global, a default or a closure's value."""
-    asked, index = session.frames.asked, session.maker.extensions
-
-    @functools.wraps(original)
-    def resolve_value_type(self: Any, val: Any) -> Any:
-        if type(val) not in _plain_classes and (names := asked(index.generation)) is not None:
-            try:
-                names.update(_names_of_value(val))
-            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                _unnoted(session, raised)
-        return original(self, val)
-
-    return resolve_value_type
+def _note_value(names: set[bytes], _context: Any, value: Any) -> None:
+    if type(value) not in _plain_classes:
+        names.update(_names_of_value(value))
 
 
-def annotated(original: Any, session: Session) -> Any:
-    """`AsNumbaTypeRegistry.infer`: the type that a class stands for in ``isinstance``."""
-    asked, index = session.frames.asked, session.maker.extensions
+def _note_annotation(names: set[bytes], _registry: Any, kind: Any) -> None:
+    names.update((consulted.annotation(kind), consulted.ANY_ANNOTATION))
 
-    @functools.wraps(original)
-    def infer(self: Any, py_type: Any) -> Any:
-        names = asked(index.generation)
-        if names is not None:
-            try:
-                names.update((consulted.annotation(py_type), consulted.ANY_ANNOTATION))
-            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                _unnoted(session, raised)
-        return original(self, py_type)
 
-    return infer
+values = _noting(_note_value)
+"""`BaseContext.resolve_value_type`: the type of a global, a default or a closure's value."""
+annotated = _noting(_note_annotation)
+"""`AsNumbaTypeRegistry.infer`: the type that a class stands for in ``isinstance``."""
 
 
 def subroutines(original: Any, session: Session) -> Any:

@@ -79,7 +79,6 @@ class ExtensionIndex:
         self._sizes: list[int] = []
         self._registries: list[Any] = []
         self._token: object = None
-        self._conversions = self._direct = 0
         self._tables = told.tables_by_class()
         self._contents = Tables([*self._tables.values(), as_numba_type.lookup])
         self._seen: dict[str, dict[Any, Any]] = {}
@@ -123,8 +122,6 @@ class ExtensionIndex:
                     changed.append("typeof")
                 self._read_tables(changed)
                 self._read_annotations()
-                self._read_conversions()
-                self._read_direct()
             if self._count != before:
                 self.generation += 1
                 self._relevant.clear()
@@ -401,22 +398,6 @@ class ExtensionIndex:
                 self._file(consulted.annotation(kind), "annotation", kind, typ)
         for function in filter(is_others, self._news(as_numba_type, "functions")):
             self._file(consulted.ANY_ANNOTATION, "annotation", None, function)
-
-    def _read_conversions(self) -> None:
-        news = told.conversions[self._conversions :]
-        self._conversions += len(news)
-        for fromty, toty, relation in news:
-            name = of_type((fromty, toty)) or EVERYTHING
-            self._file(name, f"{relation} conversion to {toty} from", None, fromty, (fromty, toty), rank=relation)
-
-    def _read_direct(self) -> None:
-        news = told.direct[self._direct :]
-        self._direct += len(news)
-        for label, key, registered, signature in news:
-            if label == "template":
-                self._file_template(key, registered, 0, late=False)
-            else:
-                self._file(lowered_for(key, signature), label, key, registered, signature)
 
     def _file(
         self, name: bytes, label: str, key: object, registered: Any, signature: Iterable[Any] = (), rank: str = ""

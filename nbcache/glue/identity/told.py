@@ -1,5 +1,5 @@
-"""What decides what is compiled and can be read nowhere afterwards: what Numba and LLVM are told by calls, and which
-entries of Numba's registries are its own.
+"""What decides what is compiled and can be read nowhere afterwards: whether somebody told Numba or LLVM something by a
+call, past all registries, and which entries of the registries are Numba's own.
 
 What is told before anybody listens isn't heard: before Numba's import, or before `nbcache.enable` if that comes later.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
 from itertools import chain
 from operator import attrgetter
 from types import FrameType
@@ -28,12 +27,8 @@ from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import pristine
 
-options: list[tuple[bytes, ...]] = []
-"""LLVM's command line, as ``llvmlite.binding.set_option`` extends it."""
-conversions: list[tuple[Any, Any, str]] = []
-"""From which type to which one Numba may convert arguments, and how: promote, safe or unsafe."""
-direct: list[tuple[str, Any, Any, tuple[Any, ...]]] = []
-"""What was handed to a context of Numba's, past its registries: what it is, for what, the thing itself, a signature."""
+told: list[str] = []
+"""What it was, in words: with the first of it, all that is compiled is this process's own."""
 own_annotations: dict[Any, Any] = {}
 """The types that Numba itself has classes stand for."""
 own_lengths: dict[tuple[int, str], int] = {}
@@ -57,12 +52,9 @@ def listen(*, just_imported: bool = False) -> None:
     command_line = getattr(ffi.lib, _COMMAND_LINE)
     if not isinstance(command_line, _CommandLine):
         ffi.lib._fntab[_COMMAND_LINE] = _CommandLine(command_line._lock, command_line._cfn)
-        TypeGraph.insert_rule = _heard(TypeGraph.insert_rule)
-        for name in ("set_compatible", "set_promote", "set_safe_convert", "set_unsafe_convert"):
-            setattr(TypeManager, name, _told_directly(getattr(TypeManager, name)))
-        TypingContext.insert_user_function = _handed(TypingContext.insert_user_function, _template)
-        TypingContext.insert_function = _handed(TypingContext.insert_function, _template)
-        BaseContext.insert_func_defn = _handed(BaseContext.insert_func_defn, _lowering)
+        for owner, names, what in _PAST_REGISTRIES:
+            for name in names:
+                setattr(owner, name, _noting(getattr(owner, name), what))
         # Making another registry takes as long as a tenth of a hit.
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
         if just_imported:
@@ -75,6 +67,13 @@ def listen(*, just_imported: bool = False) -> None:
                 _own[label] = {id(cls): (cls, registered) for cls, registered in table.items()}
 
 
+_PAST_REGISTRIES: Any = (
+    (TypeGraph, ("insert_rule",), "a rule of conversion"),
+    (TypeManager, ("set_compatible", "set_promote", "set_safe_convert", "set_unsafe_convert"), "a rule of conversion"),
+    (TypingContext, ("insert_user_function", "insert_function"), "how a function is typed"),
+    (BaseContext, ("insert_func_defn",), "how a function is lowered"),
+)
+"""Methods by which Numba is told what no registry has."""
 _REGISTRIES: Any = (
     (templates.builtin_registry, LISTS_OF_TYPING),
     (imputils.builtin_registry, LISTS_OF_LOWERING),
@@ -98,7 +97,7 @@ def lengths(typing: list[Any], lowering: list[Any]) -> list[int]:
     """How long each list is that registering something makes longer, in such registries and here."""
     lists = (
         *chain.from_iterable(map(_LISTS_OF_TYPING, typing)), *chain.from_iterable(map(_LISTS_OF_LOWERING, lowering)),
-        *rewrite_registry.rewrites.values(), as_numba_type.functions, conversions, direct,
+        *rewrite_registry.rewrites.values(), as_numba_type.functions,
     )  # fmt: skip
     return [*map(len, lists)]
 
@@ -119,54 +118,24 @@ class _CommandLine(ffi._lib_fn_wrapper):
     __slots__ = ()
 
     def __call__(self, *args: Any) -> Any:
-        options.append(args)
+        told.append("an option of LLVM's")
         return super().__call__(*args)
 
 
-def _heard(insert_rule: Any) -> Any:
-    # What follows from a rule is told in the order of a set, which is another one in each process.
-    @functools.wraps(insert_rule)
-    def insert_and_note(self: Any, fromty: Any, toty: Any, relation: Any) -> Any:
-        conversions.append((fromty, toty, repr(relation)))
-        return insert_rule(self, fromty, toty, relation)
+def _noting(method: Any, what: str) -> Any:
+    """*method*, which Numba calls for what is in its registries, and others for what is in none."""
 
-    return insert_and_note
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        caller = sys._getframe(1)
+        while caller.f_back is not None and _module_of(caller).startswith("numba.core.typeconv"):  # it calls itself
+            caller = caller.f_back
+        if not _module_of(caller).startswith("numba."):
+            told.append(what)
+        return method(self, *args, **named)
 
-
-def _is_numbas(caller: FrameType) -> bool:
-    return str(caller.f_globals.get("__name__")).startswith("numba.")
-
-
-def _told_directly(conversion: Any) -> Any:
-    """A method that Numba's rules end in, and that others may call past them."""
-
-    @functools.wraps(conversion)
-    def convert_and_note(self: Any, fromty: Any, toty: Any, *by: Any, **named: Any) -> Any:
-        if not _is_numbas(sys._getframe(1)):
-            how = ", ".join(map(repr, (*by, *named.values())))
-            conversions.append((fromty, toty, f"{conversion.__name__} {how}"))
-        return conversion(self, fromty, toty, *by, **named)
-
-    return convert_and_note
+    return call
 
 
-def _handed(insert: Any, registrations: Any) -> Any:
-    """*insert* of a context, which Numba calls with what is in its registries, and others with what is in none."""
-
-    @functools.wraps(insert)
-    def insert_and_note(self: Any, *args: Any) -> Any:
-        if not _is_numbas(sys._getframe(1)):
-            args = tuple(list(each) if isinstance(each, Iterator) else each for each in args)
-            direct.extend(registrations(*args))
-        return insert(self, *args)
-
-    return insert_and_note
-
-
-def _template(*args: Any) -> Any:
-    template = args[-1]  # beside the function that it is for, or alone
-    return [("template", template.key, template, ())]
-
-
-def _lowering(definitions: Any) -> Any:
-    return [("lowering", function, implementation, signature) for implementation, function, signature in definitions]
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__"))

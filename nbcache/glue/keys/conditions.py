@@ -119,11 +119,10 @@ def _has_linear_algebra() -> bool:
 def target_components() -> list[_Component]:
     """What Numba's code generator compiles for."""
     triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
-    options = [("target/options", repr(told.options))] if told.options else []
     return [
         ("target/triple", triple), ("target/cpu", cpu), ("target/features", features), ("target/libm", libm.answers()),
         # LLVM computes what is constant in the thread that compiles, which a library may have told to flush subnormals.
-        ("target/floating point", libm.environment() or "as usual"), *options,
+        ("target/floating point", libm.environment() or "as usual"),
     ]  # fmt: skip
 
 
@@ -183,7 +182,6 @@ class Conditions:
         self._at_first: frozenset[_Component] | None = None
         self._settings: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
         self._values: tuple[Any, ...] = ()
-        self._options = 0
         self._floats = ""
         self._components: list[_Component] = []
         self._json = ""
@@ -197,6 +195,9 @@ class Conditions:
 
     def digest(self) -> bytes:
         """32 bytes; Numba re-reads its environment before each compilation, so this does.  Raises Unidentifiable."""
+        if told.told:
+            msg = f"{told.told[0]}, which somebody told the compiler past all registries"
+            raise Unidentifiable(msg)
         self.reread()
         patched = self._look_for_patches()
         if patched != self.patched or not self._unchanged():
@@ -204,7 +205,7 @@ class Conditions:
         return self._digest
 
     def _unchanged(self) -> bool:
-        if self._settings is None or self._options != len(told.options) or self._floats != libm.environment():
+        if self._settings is None or self._floats != libm.environment():
             return False
         try:
             return all(map(is_, self._settings(vars(config)), self._values))
@@ -268,7 +269,7 @@ class Conditions:
         read = self._settings = itemgetter(*_relevant_settings(), *showing)
         self._values = read(vars(config))
         self.shown = shown_by(vars(config))
-        self._options, self._floats = len(told.options), libm.environment()
+        self._floats = libm.environment()
         target, settings = target_components(), config_components()
         if self._at_first is None:
             self._at_first = frozenset([*target, *settings])

@@ -98,14 +98,14 @@ class InstalledExtensions:
             return
         self._index.refresh()
         filed, modules, typed = self._index.sizes(), frozenset(sys.modules), set(typeof_impl.registry)
-        changes, around = (dict(self._patched()), len(told.options)), _Around()
+        changes, around = (dict(self._patched()), len(told.told)), _Around()
         began = time.perf_counter()
         with _listening() as heard:
             entrypoints.init_all()
         seconds = time.perf_counter() - began
         self._index.refresh()
         classes = typeof_impl.registry.keys() - typed
-        alone = changes == (self._patched(), len(told.options)) and not any(map(is_toolchain_definition, classes))
+        alone = changes == (self._patched(), len(told.told)) and not any(map(is_toolchain_definition, classes))
         alone = alone and not heard and around.is_as_it_was()
         names, registering = self._index.since_then(filed)
         # Classes made by calling ABCMeta say that they are from there; who has one has imported the package.

@@ -16,7 +16,6 @@ from numba.core.registry import cpu_target
 
 from nbcache import config as settings
 from nbcache import values
-from nbcache.glue.identity import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -125,14 +124,9 @@ def _in_a_word(cpu: str, features: str, _avx: object) -> str:
 
 
 def lower(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of these processors whose code can do nothing that this process's target and its host can't.
-
-    None where LLVM was given options: these may allow operations to be contracted.
-    """
+    """Those of these processors whose code can do nothing that this process's target and its host can't."""
     from nbcache import processors
 
-    if told.options:
-        return ()
     _triple, cpu, features = _magic()
     able = allowed(frozenset()) & host_features()
     # A host that compiles for itself isn't exactly the processor whose name it has.
@@ -172,12 +166,12 @@ def is_strict(module: str) -> bool | None:
 
     if config.CPU_NAME not in processors.here() or config.CPU_FEATURES != "":
         return None
-    return not told.options and re.search("|".join(_LOOSE), module) is None
+    return re.search("|".join(_LOOSE), module) is None
 
 
 def is_exact(module: str) -> bool:
     """Whether the results of a library's final *module* are the same bits, however often it is optimised."""
-    return not told.options and re.search("|".join(_INEXACT), module) is None
+    return re.search("|".join(_INEXACT), module) is None
 
 
 def _magic() -> tuple[str, str, str]:
