@@ -255,6 +255,7 @@ PROGRAMS = (
         "a-module-that-is-loaded-then",
         "import cfg\ndef late():\n    import tables\n    return tables.TABLE[0]\n",
         "late()",
+        rerun="same",
     ),
     _read(
         "by-another-name-for-a-reader",
@@ -282,17 +283,20 @@ PROGRAMS = (
         "an-object-in-a-module-that-is-loaded-then",
         "import cfg\ndef late():\n    import tables\n    return tables.MINE.value\n",
         "late()",
+        rerun="same",
     ),
     _read(
         "off-a-function-of-a-module-that-is-loaded-then",
         "import cfg\ndef late():\n    import tables\n    return tables.current()\n",
         "late()",
+        rerun="same",
     ),
     _again(
         _read(
             "what-was-loaded-before-as-well",
             "import cfg\ndef late():\n    import tables\n    return tables.TABLE[0]\n",
             "late()",
+            rerun="same",
         )
     ),
     _argument("an-attribute-of-an-argument", "args[0].dispatcher.py_func.weight"),
