@@ -24,7 +24,7 @@
         cc           = text                 ; "" where the client is known to have no device
         toolkit      = {label: text...}
 
-A type of `args` is null for an argument that is left out and whose default can't be written. `types` is
+A type of `args` is null for an argument that is left out: the default is the function's. `types` is
 ``{"version", "pickled": true}`` where the pickle of `value` has them beside the function.
 A function by reference is found as `function` in a module whose source file has the digest `source` (blake2b, 16
 bytes). `cc` is the compute capability of the client's device (`9.0a`): a function for the CPU has one where its module

@@ -7,8 +7,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from nbcache.glue.identity.exact import encode_value
-
 MAX_DEPTH: Final = 32
 """How deep types may be nested."""
 MAX_NODES: Final = 10_000
@@ -147,55 +145,6 @@ class Row(Kind):
         return tuple([kind.read(item, work) for kind, item in zip(self.kinds, value, strict=True)])
 
 
-class Value(Kind):
-    """A constant of Python, to the last bit."""
-
-    def write(self, value: Any, work: Work) -> Any:
-        if type(value) is float:
-            return ["float", _digits(value)]
-        if type(value) is complex:
-            return ["complex", _digits(value.real), _digits(value.imag)]
-        if type(value) is tuple:
-            return ["tuple", *self._items(self.write, value, work)]
-        return _CONSTANT.write(value, work)
-
-    def read(self, value: Any, work: Work) -> Any:
-        if type(value) is not list:
-            return _CONSTANT.read(value, work)
-        match value:
-            case ["float", digits]:
-                return _float(digits)
-            case ["complex", real, imag]:
-                return complex(_float(real), _float(imag))
-            case ["tuple", *items]:
-                return tuple(self._items(self.read, items, work))
-        raise Misfit("is a list that is no value")
-
-    @staticmethod
-    def _items(each: Callable[[Any, Work], Any], items: Any, work: Work) -> list[Any]:
-        work.spend(len(items))
-        work.enter()
-        found = [each(item, work) for item in items]
-        work.leave()
-        return found
-
-
-def _digits(value: float) -> str:
-    digits = repr(value)
-    if not are_same(float(digits), value):
-        raise Misfit("is a NaN with bits of its own")
-    return digits
-
-
-def _float(digits: object) -> float:
-    try:
-        if type(digits) is str and digits == repr(value := float(digits)):
-            return value
-    except ValueError:
-        pass
-    raise Misfit(f"has {seen(digits)} where the digits of a float belong")
-
-
 class Reference(Kind):
     """An object by the name under which other processes find it.
 
@@ -246,10 +195,6 @@ TEXT = _Plain("a text", lambda value: type(value) is str)
 INTEGER = _number(-(2**63), 2**64 - 1)
 COUNT = _number(0, MAX_NODES)
 SIZE = _number(0, 2**31 - 1)  # the most NumPy has for one item
-_CONSTANT = _Plain(
-    "null, a boolean, a text or a whole number of at most 64 bits",
-    lambda value: value is None or any(kind.fits(value) for kind in (BOOLEAN, INTEGER, TEXT)),
-)
 
 
 def are_same(one: Any, other: Any) -> bool:
@@ -258,8 +203,7 @@ def are_same(one: Any, other: Any) -> bool:
         return True
     if type(one) is tuple is type(other):
         return len(one) == len(other) and all(map(are_same, one, other))
-    atom = encode_value(one)
-    return atom is not None and atom == encode_value(other)
+    return type(one) in (int, str) and type(one) is type(other) and one == other  # type: ignore[no-any-return]
 
 
 # -- words ---------------------------------------------------------------------------------------

@@ -144,13 +144,8 @@ def _types_of(unit: Unit, public: Any, *, by_value: bool) -> dict[str, Any]:
 
 
 def _written(typ: Any, at: int, public: Any) -> Any:
-    """A type as JSON; None for that of an argument that is left out, and whose default can't be written down."""
-    try:
-        return typecodec.encode(typ)
-    except fields.Unencodable:
-        if _is_left_out(typ, at, public):
-            return None
-        raise
+    """A type as JSON; None for that of an argument that is left out."""
+    return None if _is_left_out(typ, at, public) else typecodec.encode(typ)
 
 
 def _is_left_out(typ: Any, at: int, public: Any) -> bool:

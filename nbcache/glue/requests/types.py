@@ -6,8 +6,9 @@ references to a callback of its caller, which applies the rule of trust. A class
 derived from one that is, can be neither written nor read.
 
 Numba's types are interned and normalise what they are made from (a tuple of equal types becomes a ``UniTuple``, a
-record sorts its fields), and equal types may differ in what they hold (defaults ``0.0`` and ``-0.0``, two enumerations
-of one name in a ``FunctionType``). One rule covers all of it: *a type is accepted only if the constructor makes exactly
+record sorts its fields), and equal types may differ in what they hold (two enumerations of one name in a
+``FunctionType``). The type of an argument that is left out holds its default, and isn't written: the default is the
+function's (requested.py). One rule covers all of it: *a type is accepted only if the constructor makes exactly
 this type from exactly these fields*. `encode` holds it to the type it was given, `decode` to the fields it reads.
 
 The grammar (`TYPES_VERSION` 1)::
@@ -15,8 +16,6 @@ The grammar (`TYPES_VERSION` 1)::
     type       = name | [form, field, ...]      fields in the order of the form, none left out
     name       = what Numba calls one of its ready-made types: "int64" "bool" "none" "unicode_type" "void*" ...
     reference  = "module:qualname"
-    value      = null | boolean | number | text | ["float", digits] | ["complex", digits, digits] | ["tuple", value ...]
-    digits     = text as by repr() of a float: "0.1" "-0.0" "inf" "nan"
     x ?        = x | null
     x *        = [x, ...]
 
@@ -42,7 +41,6 @@ The grammar (`TYPES_VERSION` 1)::
     DictType          key_type: type, value_type: type
     SetType           key_type: type
     Optional          type: type
-    Omitted           value: value
     IntegerLiteral    literal_value: number
     StringLiteral     literal_value: text
     BooleanLiteral    literal_value: boolean
@@ -87,7 +85,6 @@ from nbcache.glue.requests.fields import (
     Row,
     Undecodable,
     Unencodable,
-    Value,
     Work,
     are_same,
     in_one_line,
@@ -101,8 +98,7 @@ TYPES_VERSION: Final = 1
 def encode(typ: types.Type) -> Any:
     """The type as text and lists that JSON can hold.
 
-    With the same Numba, and where references resolve to the same objects, `decode` returns an equal type; except that
-    Numba takes a default that is NaN to be equal only to the very same object.
+    With the same Numba, and where references resolve to the same objects, `decode` returns an equal type.
 
     A reference is only written if the name leads to this very object, in a module that other processes can import by
     its name. Raises Unencodable.
@@ -324,7 +320,6 @@ _FORMS: Final = (
     _Form("DictType", _Field("key_type", _TYPE), _Field("value_type", _TYPE)),
     _Form("SetType", _Field("key_type", _TYPE)),
     _Form("Optional", _Field("type", _TYPE)),
-    _Form("Omitted", _Field("value", Value())),
     _Form("IntegerLiteral", _Field("literal_value", INTEGER)),
     _Form("StringLiteral", _Field("literal_value", TEXT)),
     _Form("BooleanLiteral", _Field("literal_value", BOOLEAN)),
