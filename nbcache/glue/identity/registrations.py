@@ -79,6 +79,7 @@ class ExtensionIndex:
         self._sizes: list[int] = []
         self._registries: list[Any] = []
         self._token: object = None
+        self._conversions = 0
         self._tables = told.tables_by_class()
         self._contents = Tables([*self._tables.values(), as_numba_type.lookup])
         self._seen: dict[str, dict[Any, Any]] = {}
@@ -122,6 +123,7 @@ class ExtensionIndex:
                     changed.append("typeof")
                 self._read_tables(changed)
                 self._read_annotations()
+                self._read_conversions()
             if self._count != before:
                 self.generation += 1
                 self._relevant.clear()
@@ -398,6 +400,16 @@ class ExtensionIndex:
                 self._file(consulted.annotation(kind), "annotation", kind, typ)
         for function in filter(is_others, self._news(as_numba_type, "functions")):
             self._file(consulted.ANY_ANNOTATION, "annotation", None, function)
+
+    def _read_conversions(self) -> None:
+        news = told.conversions[self._conversions :]
+        self._conversions += len(news)
+        for fromty, toty, how in news:
+            name = of_type((fromty, toty))
+            if name is None:  # both are Numba's
+                told.told.append("how types are converted")
+            else:
+                self._file(name, f"conversion to {toty} from", None, fromty, (fromty, toty), rank=how)
 
     def _file(
         self, name: bytes, label: str, key: object, registered: Any, signature: Iterable[Any] = (), rank: str = ""

@@ -10,8 +10,7 @@ import functools
 import sys
 from itertools import chain
 from operator import attrgetter
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite.binding import ffi
 from numba.core import imputils, pythonapi
@@ -19,7 +18,7 @@ from numba.core.base import BaseContext
 from numba.core.datamodel import default_manager
 from numba.core.rewrites import rewrite_registry
 from numba.core.typeconv.castgraph import TypeGraph
-from numba.core.typeconv.typeconv import TypeManager
+from numba.core.typeconv.typeconv import TypeCastingRules, TypeManager
 from numba.core.typing import templates
 from numba.core.typing.asnumbatype import AsNumbaTypeRegistry, as_numba_type
 from numba.core.typing.context import BaseContext as TypingContext
@@ -27,8 +26,13 @@ from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import pristine
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 told: list[str] = []
 """What it was, in words: with the first of it, all that is compiled is this process's own."""
+conversions: list[tuple[Any, Any, str]] = []
+"""From which type to which one Numba may convert arguments, and how."""
 own_annotations: dict[Any, Any] = {}
 """The types that Numba itself has classes stand for."""
 own_lengths: dict[tuple[int, str], int] = {}
@@ -52,9 +56,8 @@ def listen(*, just_imported: bool = False) -> None:
     command_line = getattr(ffi.lib, _COMMAND_LINE)
     if not isinstance(command_line, _CommandLine):
         ffi.lib._fntab[_COMMAND_LINE] = _CommandLine(command_line._lock, command_line._cfn)
-        for owner, names, what in _PAST_REGISTRIES:
-            for name in names:
-                setattr(owner, name, _noting(getattr(owner, name), what))
+        for owner, name, note in _PAST_REGISTRIES:
+            setattr(owner, name, _noting(getattr(owner, name), note))
         # Making another registry takes as long as a tenth of a hit.
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
         if just_imported:
@@ -67,11 +70,25 @@ def listen(*, just_imported: bool = False) -> None:
                 _own[label] = {id(cls): (cls, registered) for cls, registered in table.items()}
 
 
+def _converts(how: str) -> Callable[..., object]:
+    return lambda fromty, toty, *by: conversions.append((fromty, toty, f"{how} {by}"))
+
+
+def _tells(what: str) -> Callable[..., object]:
+    return lambda *_what: told.append(what)
+
+
+_RULES: Any = {
+    TypeCastingRules: ("promote", "unsafe", "safe", "promote_unsafe", "safe_unsafe", "unsafe_unsafe"),
+    TypeGraph: ("promote", "unsafe", "safe", "insert_rule"),
+    TypeManager: ("set_compatible", "set_promote", "set_safe_convert", "set_unsafe_convert"),
+}
+"""Each of these calls one of the next class, down to what Numba looks at."""
 _PAST_REGISTRIES: Any = (
-    (TypeGraph, ("insert_rule",), "a rule of conversion"),
-    (TypeManager, ("set_compatible", "set_promote", "set_safe_convert", "set_unsafe_convert"), "a rule of conversion"),
-    (TypingContext, ("insert_user_function", "insert_function"), "how a function is typed"),
-    (BaseContext, ("insert_func_defn",), "how a function is lowered"),
+    *((owner, name, _converts(name)) for owner, names in _RULES.items() for name in names),
+    (TypingContext, "insert_user_function", _tells("how a function is typed")),
+    (TypingContext, "insert_function", _tells("how a function is typed")),
+    (BaseContext, "insert_func_defn", _tells("how a function is lowered")),
 )
 """Methods by which Numba is told what no registry has."""
 _REGISTRIES: Any = (
@@ -97,7 +114,7 @@ def lengths(typing: list[Any], lowering: list[Any]) -> list[int]:
     """How long each list is that registering something makes longer, in such registries and here."""
     lists = (
         *chain.from_iterable(map(_LISTS_OF_TYPING, typing)), *chain.from_iterable(map(_LISTS_OF_LOWERING, lowering)),
-        *rewrite_registry.rewrites.values(), as_numba_type.functions,
+        *rewrite_registry.rewrites.values(), as_numba_type.functions, conversions,
     )  # fmt: skip
     return [*map(len, lists)]
 
@@ -122,20 +139,13 @@ class _CommandLine(ffi._lib_fn_wrapper):
         return super().__call__(*args)
 
 
-def _noting(method: Any, what: str) -> Any:
+def _noting(method: Any, note: Callable[..., object]) -> Any:
     """*method*, which Numba calls for what is in its registries, and others for what is in none."""
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **named: Any) -> Any:
-        caller = sys._getframe(1)
-        while caller.f_back is not None and _module_of(caller).startswith("numba.core.typeconv"):  # it calls itself
-            caller = caller.f_back
-        if not _module_of(caller).startswith("numba."):
-            told.append(what)
+        if not str(sys._getframe(1).f_globals.get("__name__")).startswith("numba."):
+            note(*args, *named.items())
         return method(self, *args, **named)
 
     return call
-
-
-def _module_of(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__"))
