@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping
 
-from ..harness import Program, Step, main, py, trap
+from ..harness import Program, Rerun, Step, main, py, trap
 
 _HERE = {"PYTHONPATH": "{root}/site"}
 _ELSEWHERE = {"PYTHONPATH": "{root}/other"}
@@ -172,12 +172,14 @@ def _bare(files: Mapping[str, str]) -> dict[str, str]:
     return {path: text for path, text in files.items() if ".dist-info" not in path}
 
 
-def _relevant(name: str, code: str, body: str, *, edit: tuple[str, str] = ("1000", "2000")) -> tuple[Program, ...]:
+def _relevant(
+    name: str, code: str, body: str, *, edit: tuple[str, str] = ("1000", "2000"), rerun: Rerun = "hit"
+) -> tuple[Program, ...]:
     """Return programs that ask for what a package registers, which appears, changes and goes."""
     files = {"main.py": main(body), **_installed({"overloads": code})}
     edited = _edited(files, *edit)
     return (
-        trap(f"consulted-{name}-appears", 34, files, Step(env=_HERE)),
+        trap(f"consulted-{name}-appears", 34, files, Step(env=_HERE), rerun=rerun),
         trap(f"consulted-{name}-changes-and-goes", 34, Step(files=files, env=_HERE), Step(files=edited, env=_HERE), {}),
     )
 
@@ -412,6 +414,7 @@ PROGRAMS = (
         show("f", f, np.array([1e16, 1.0, -1e16, 3.0] * 64))
         """,
         edit=("-force-vector-width=1", "-force-vector-width=4"),
+        rerun="same",
     ),
     *_unrelated(
         "array-method",

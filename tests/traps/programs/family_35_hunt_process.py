@@ -541,6 +541,7 @@ PROGRAMS = (
             }
         ),
         Step(env={"APP_NARROW": "1"}),
+        rerun="same",
     ),
     trap(
         "hunt-helper-of-numba-patched",

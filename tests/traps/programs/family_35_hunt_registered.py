@@ -377,6 +377,7 @@ PROGRAMS = (
             """,
         ),
         ("rules.unsafe(types.float64, types.int8)", "rules.promote(types.float64, types.int8)"),
+        rerun="same",
     ),
     _program(
         "structref-fields-in-another-order",
