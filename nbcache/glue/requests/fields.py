@@ -203,7 +203,7 @@ def are_same(one: Any, other: Any) -> bool:
         return True
     if type(one) is tuple is type(other):
         return len(one) == len(other) and all(map(are_same, one, other))
-    return type(one) in (int, str) and type(one) is type(other) and one == other  # type: ignore[no-any-return]
+    return type(one) in (int, str) and type(one) is type(other) and one == other
 
 
 # -- words ---------------------------------------------------------------------------------------
