@@ -185,7 +185,7 @@ class Publishing:
         unit.answered(frame.consulted.asks)
         done = [effect for effect in frame.effects.values() if (effect.obj, effect.args) != (unit.owner, unit.args)]
         effects.remember(unit.owner, unit.args, lambda: done)
-        uses = uses_of(unit, done, self._history.id_of, lambda args: can_be_named(args, frame), bound)
+        uses = uses_of(unit, done, lambda args: can_be_named(args, frame), bound)
         self._history.built(unit, uses)
         return uses, self._history.guard(uses)
 

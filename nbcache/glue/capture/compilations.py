@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Effect(Record):
     """What a compilation used, and so made: an overload or a loop.
 
-    ``kind``: "dispatcher" or "ufunc"; ``obj``: who has it, or the id of a use out of an entry.  Or
+    ``kind``: "dispatcher" or "ufunc"; ``obj``: who has it.  Or
     "implementation": then ``obj`` is the function that chose it for an ``@overload``.  Or "stencil":
     then ``return_type`` is the neighborhood that was found.
     """

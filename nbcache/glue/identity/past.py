@@ -45,11 +45,10 @@ class Past:
 
     ``given``: the flags each was given, unless none; ``made_from``: what its dispatcher was when it was
     compiled; ``consulted``: what was asked for then; ``odd``: its uses that were not regular, if
-    any; ``promised``: those that are owed; ``order``: that in which they would have come; ``ids``: see
-    `History.use_id`.
+    any; ``promised``: those that are owed; ``order``: that in which they would have come.
     """
 
-    __slots__ = ("consulted", "given", "ids", "made_from", "odd", "order", "owner", "promised")
+    __slots__ = ("consulted", "given", "made_from", "odd", "order", "owner", "promised")
 
     def __init__(self, owner: Any) -> None:
         # functools.wraps copies an object's __dict__ onto another object, this one's included.
@@ -60,7 +59,6 @@ class Past:
         self.odd: dict[tuple[Any, ...], str] = {}
         self.order: dict[tuple[Any, ...], None] = {}
         self.promised: dict[tuple[Any, ...], Promise] = {}
-        self.ids: dict[tuple[Any, ...], bytes] = {}
 
 
 def past_of(dispatcher: Any) -> Past:

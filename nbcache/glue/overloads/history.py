@@ -26,13 +26,12 @@ import weakref
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from numba.core import sigutils, types
+from numba.core import sigutils
 from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.identity.node import Unidentifiable, Unresolvable
-from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.past import Promise, arrange, past_of
 from nbcache.glue.keys.flags import flag_components
 from nbcache.glue.overloads import loops
@@ -43,7 +42,7 @@ from nbcache.passing import let_pass
 from nbcache.process import os
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
 
     from nbcache.glue.identity.consulted import Consulted
     from nbcache.glue.identity.past import Given
@@ -65,27 +64,9 @@ class History:
 
     def __init__(self, maker: KeyMaker) -> None:
         self._maker = maker
-        self._irregular = False
-        self._declared: list[weakref.ref[Any]] = []
-        self._odd: set[bytes] = set()
-        self._existing: dict[bytes, Given] = {}
-        self._promised: dict[bytes, Given] = {}
-        self._pending: list[Callable[[], None]] = []
         # By the template whose chooser chose it: the key of each implementation that Numba has, or would have by now.
         self._chosen: weakref.WeakKeyDictionary[Any, dict[bytes, str]] = weakref.WeakKeyDictionary()
-        self._overloads: list[tuple[weakref.ref[Any], tuple[Any, ...]]] = []
         self._owing: list[weakref.ref[Any]] = []
-        self._generation = 0
-
-    @property
-    def _regular(self) -> bool:
-        """Whether nobody was given anything, and nothing was compiled for a declared return type.
-
-        Unless compiling is over for it: then its overloads are part of its identity.
-        """
-        if self._declared:
-            self._declared = [known for known in self._declared if (it := known()) is not None and it._can_compile]
-        return not self._irregular and not self._declared
 
     # -- while compiling -------------------------------------------------------------------------
 
@@ -164,20 +145,11 @@ class History:
         return hashlib.blake2b(content + repr(besides).encode(), digest_size=32).digest() if besides else content
 
     def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
-        plain = in_plain_context()
-        promise = past_of(dispatcher).promised.get(args)
-        if plain and not exists and promise is None and self._regular:
-            return (), True, nullcontext()
-        natural = () if plain else inherited(dispatcher.targetdescr, dispatcher.targetoptions)
-        if exists:
-            given = self.given(dispatcher, args)
-            return given, given == natural, nullcontext()
-        if promise is not None:
-            given = promise.given + self._staleness(dispatcher, promise.content, promise.consulted)
-        else:
-            self._settle()
-            given = self._promised.get(self.use_id(dispatcher, args), natural) if self._promised else natural
-        return (given, True, nullcontext()) if given == natural else (given, False, giving(given))
+        natural = () if in_plain_context() else inherited(dispatcher.targetdescr, dispatcher.targetoptions)
+        given = self._now(dispatcher, args)
+        if given is None or given == natural:
+            return natural, True, nullcontext()
+        return given, False, nullcontext() if exists else giving(given)
 
     def _staleness(self, dispatcher: Any, content: bytes | None, consulted: Consulted | None) -> Given:
         if content is None or not getattr(dispatcher, "_can_compile", True):
@@ -238,28 +210,14 @@ class History:
     def _made(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given) -> None:
         if return_type is not None:
             given = (*given, (RETURNS, self.types_digest((return_type,)).hex()))
-            self._declared.append(weakref.ref(dispatcher))
         past = past_of(dispatcher)
         past.order.setdefault(args)
         if past.promised.pop(args, None) is not None:
             arrange(dispatcher)  # called before somebody looked, and perhaps after others that would have come later
         past.given.pop(args, None)
-        self._overloads.append((weakref.ref(dispatcher), args))
         flags = tuple(pair for pair in given if pair[0] not in _OF_THE_MOMENT)
         if flags:
             past.given[args] = flags
-            self._irregular |= return_type is None
-            self._odd.add(self.use_id(dispatcher, args))
-        if toolchain_name(dispatcher) is None and not any(isinstance(typ, types.Callable) for typ in args):
-            return  # nobody asks for it by its id
-        known = weakref.ref(dispatcher)
-
-        def settle() -> None:
-            alive = known()
-            if alive is not None and self.use_id(alive, args) != _NAMELESS:
-                self._existing[self.use_id(alive, args)] = flags
-
-        self._pending.append(settle)
 
     def built(self, unit: Unit, uses: Uses) -> None:
         """Note what *unit*'s overload was built upon.
@@ -269,21 +227,6 @@ class History:
         lines = uses.lines(self.types_digest, lambda given, fresh: bool(given) or not fresh)
         if lines:
             past_of(unit.owner).odd[unit.args] = " ".join(lines)
-
-    def id_of(self, use: Effect) -> bytes:
-        """The id of a use, which may have come out of an entry already."""
-        return use.obj if isinstance(use.obj, bytes) else self.use_id(use.obj, use.args)
-
-    def use_id(self, dispatcher: Any, args: tuple[Any, ...]) -> bytes:
-        """Names an overload by what *dispatcher* and *args* are."""
-        ids = past_of(dispatcher).ids
-        if args not in ids:
-            try:
-                content = self._maker.engine.digest(dispatcher) + self.types_digest(args)
-                ids[args] = hashlib.blake2b(content, digest_size=ID_BYTES, person=b"nbcache use").digest()
-            except (Unidentifiable, ReferenceError):  # the latter: a type around something that is no more
-                ids[args] = _NAMELESS
-        return ids[args]
 
     def types_digest(self, args: tuple[Any, ...]) -> bytes:
         """What identifies types.  Raises Unidentifiable."""
@@ -313,16 +256,6 @@ class History:
             known = self._chosen_by(place).get(name)
             if not fresh if known is None else not self._is_same(known, key):
                 return _OTHERS
-        self._look_for_stale()
-        if self._regular and not uses.hidden:
-            return None
-        self._settle()
-        if any(use_id == _NAMELESS or use_id in self._odd for use_id in uses.internal_ids()):
-            return _OTHERS
-        for use_id, given, fresh in uses.hidden:
-            now = self._existing.get(use_id, self._promised.get(use_id))
-            if use_id == _NAMELESS or (not fresh if now is None else now != given):
-                return _OTHERS
         return None
 
     def _is_same(self, known: str, key: str) -> bool:
@@ -339,8 +272,6 @@ class History:
         under circumstances, that may be others by the time when somebody asks.
         """
         urgent = []
-        if unit.kind == "dispatcher":
-            self._overloads.append((weakref.ref(unit.owner), unit.args))
         for kind, reference, types_there, _return_type, given, _fresh, key, momentary in uses.overloads:
             if kind != "dispatcher":
                 continue
@@ -356,9 +287,6 @@ class History:
                     urgent.append((dispatcher, args))
         for place, name, key, _fresh in uses.choices:
             self._chosen_by(place).setdefault(name, key)
-        if uses.internal or uses.hidden:
-            self._pending.append(lambda: self._promise_internal(uses))
-        self._irregular |= bool(uses.hidden)
         self.built(unit, uses)
         return urgent
 
@@ -387,18 +315,6 @@ class History:
         template = self._maker.extensions.at(place)
         return {} if template is None else self._chosen.setdefault(template, {})
 
-    def _look_for_stale(self) -> None:
-        """Mark the overloads for which something was registered since they were made."""
-        if self._generation == self._maker.extensions.generation:
-            return
-        self._generation = self._maker.extensions.generation
-        for known, args in self._overloads:
-            dispatcher = known()
-            consulted = past_of(dispatcher).consulted.get(args) if dispatcher is not None else None
-            if consulted is not None and self._maker.registered_otherwise(consulted.packed, consulted.snapshot):
-                self._irregular = True
-                self._odd.add(self.use_id(dispatcher, args))
-
     def _promise(self, dispatcher: Any, args: tuple[Any, ...], given: Given, promise: Promise) -> None:
         flags = []
         for name, value in given:
@@ -411,19 +327,3 @@ class History:
             self._owing.append(weakref.ref(dispatcher))
         past.promised.setdefault(args, promise._replace(given=tuple(flags)))
         past.order.setdefault(args)
-        if flags:
-            self._irregular = True
-            self._odd.add(self.use_id(dispatcher, args))
-
-    def _promise_internal(self, uses: Uses) -> None:
-        for use_id in uses.internal_ids():
-            self._promised.setdefault(use_id, ())
-        for use_id, given, _fresh in uses.hidden:
-            self._promised.setdefault(use_id, given)
-            if given:
-                self._odd.add(use_id)
-
-    def _settle(self) -> None:
-        pending, self._pending = self._pending, []
-        for each in pending:
-            each()

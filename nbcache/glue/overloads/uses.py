@@ -15,7 +15,7 @@ from nbcache.glue.identity.past import past_of
 from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
 
     from nbcache.glue.identity.past import Given
     from nbcache.glue.keys.units import Unit
@@ -40,14 +40,6 @@ class OverloadUse(Record):
     """Whether it has to be loaded at once: later, what it is made of may be no more."""
 
 
-class HiddenUse(Record):
-    """An overload of one of Numba's own functions, with something that it was given or that is not fresh."""
-
-    use_id: bytes
-    given: Given
-    fresh: bool
-
-
 class ChoiceUse(Record):
     """The implementation that somebody's chooser gave: where the chooser is registered, what for, and its key."""
 
@@ -60,50 +52,32 @@ class ChoiceUse(Record):
 class Uses:
     """All of one compilation."""
 
-    __slots__ = ("choices", "hidden", "internal", "overloads")
+    __slots__ = ("choices", "overloads")
 
-    def __init__(
-        self,
-        overloads: Iterable[OverloadUse] = (),
-        internal: bytes = b"",
-        hidden: Iterable[HiddenUse] = (),
-        choices: Iterable[ChoiceUse] = (),
-    ) -> None:
+    def __init__(self, overloads: Iterable[OverloadUse] = (), choices: Iterable[ChoiceUse] = ()) -> None:
         self.overloads = list(overloads)
-        self.internal = internal
-        """The ids of overloads of Numba's own functions of which there is nothing more to say."""
-        self.hidden = list(hidden)
         self.choices = list(choices)
 
     def __bool__(self) -> bool:
         """Whether there are any."""
-        return bool(self.overloads or self.internal or self.hidden or self.choices)
+        return bool(self.overloads or self.choices)
 
     def packed(self) -> tuple[Any, ...]:
         """As they stand in an entry: plain tuples, which are read without a look at any class."""
-        rows = (self.overloads, self.hidden, self.choices)
-        overloads, hidden, choices = ([tuple(each) for each in some] for some in rows)
-        return overloads, self.internal, hidden, choices
+        return [tuple(each) for each in self.overloads], [tuple(each) for each in self.choices]
 
     @classmethod
     def unpacked(cls, packed: tuple[Any, ...]) -> Uses:
         """The same out of an entry."""
-        overloads, internal, hidden, choices = packed
-        return cls(
-            map(OverloadUse._make, overloads), internal, map(HiddenUse._make, hidden), map(ChoiceUse._make, choices)
-        )
-
-    def internal_ids(self) -> Iterator[bytes]:
-        """The ids in `internal`, one by one."""
-        return (self.internal[i : i + ID_BYTES] for i in range(0, len(self.internal), ID_BYTES))
+        overloads, choices = packed
+        return cls(map(OverloadUse._make, overloads), map(ChoiceUse._make, choices))
 
     def lines(
         self, types_digest: Callable[[tuple[Any, ...]], bytes], which: Callable[[Given, bool], bool]
     ) -> list[str]:
         """Those in words of which *which* holds: equal ones for equal uses."""
-        lines = [f"{each.use_id.hex()} {each.given}" for each in self.hidden if which(each.given, each.fresh)]
         seen = (use for use in self.overloads if which(use.given, use.fresh))
-        lines += (f"{use.reference[1].hex()} {types_digest(use.args).hex()} {use.given}" for use in seen)
+        lines = [f"{use.reference[1].hex()} {types_digest(use.args).hex()} {use.given}" for use in seen]
         lines += (f"{each.place} {each.name.hex()} {each.key}" for each in self.choices if which((), each.fresh))
         return sorted(lines)
 
@@ -111,7 +85,6 @@ class Uses:
 def uses_of(
     unit: Unit,
     effects: Iterable[Effect],
-    id_of: Callable[[Effect], bytes],
     can_be_named: Callable[[tuple[Any, ...]], bool],
     bound: Collection[str],
 ) -> Uses:
@@ -121,7 +94,7 @@ def uses_of(
 
     *can_be_named* tells of types whether an entry can have them, and raises where there can't be an entry.
     """
-    uses, internal = Uses(), set()
+    uses = Uses()
     for effect in effects:
         if effect.obj is unit.owner and effect.args == unit.args:
             continue
@@ -139,12 +112,9 @@ def uses_of(
         elif effect.kind == "ufunc" and not effect.fresh:
             msg = "a loop of a ufunc that nothing leads to, compiled under other circumstances"
             raise Unidentifiable(msg)
-        elif effect.kind == "dispatcher" and _is_shared(unit, effect.obj):
-            if effect.fresh and not effect.given:
-                internal.add(id_of(effect))
-            else:
-                uses.hidden.append(HiddenUse(id_of(effect), effect.given, effect.fresh))
-    uses.internal = b"".join(sorted(internal))
+        elif effect.kind == "dispatcher" and (name := toolchain_name(effect.obj)) is not None:
+            msg = f"{name}, which anybody in this process may have compiled first, and under other flags"
+            raise Unidentifiable(msg)
     return uses
 
 
@@ -162,10 +132,7 @@ def resolved(unit: Unit, uses: Uses) -> list[Effect]:
         if template is not None:
             found.append(Effect("implementation", template, (name,), None, (("key", key),), fresh))
     unit.forget()
-    internal = [HiddenUse(use_id, (), fresh=True) for use_id in uses.internal_ids()]
-    return found + [
-        Effect("dispatcher", use_id, (), None, given, fresh) for use_id, given, fresh in (*internal, *uses.hidden)
-    ]
+    return found
 
 
 def types_here(dispatcher: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -179,15 +146,6 @@ def types_here(dispatcher: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-def _is_shared(unit: Unit, obj: Any) -> bool:
-    if isinstance(obj, bytes) or toolchain_name(obj) is not None:
-        return True
-    # What Numba makes for one caller, nobody else can use, and to look for it means to walk through all that
-    # others have registered.
-    made_by_numba = is_toolchain_definition(getattr(obj, "py_func", obj))
-    return not made_by_numba and unit.reach().reference_of_effect(obj) is not None
-
-
 def _reference(unit: Unit, effect: Effect, can_be_named: Callable[[tuple[Any, ...]], bool]) -> tuple[int, bytes] | None:
     """How to find the object again; None if users can't see it, or can't in other processes.
 
@@ -197,7 +155,7 @@ def _reference(unit: Unit, effect: Effect, can_be_named: Callable[[tuple[Any, ..
     obj: Any = effect.obj
     if effect.kind == "stencil":  # says of itself that it is from the module of its class
         return unit.reach().reference(obj)
-    if isinstance(obj, bytes) or is_toolchain_definition(getattr(obj, "py_func", obj)):
+    if is_toolchain_definition(getattr(obj, "py_func", obj)):
         return None
     reference = unit.reach().reference_of_effect(obj)
     if reference is None or _PLAIN.issuperset(map(type, effect.args)):
@@ -220,7 +178,7 @@ def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...], bound: Col
         return True
     meta, definitions = marks.meta_of(cres.library)
     uses, consulted = meta.uses, meta.consulted
-    if uses.hidden or uses.choices or consulted.asks or consulted.snapshot:
+    if uses.choices or consulted.asks or consulted.snapshot:
         return True
     if any(use.given or not use.fresh for use in uses.overloads):
         return True
