@@ -68,8 +68,6 @@ def _take(first: Node, order: list[Node], nodes: tuple[dict[int, Node], dict[int
     return True
 
 
-_GENERATIONS = 3
-"""In how many states of the process it is remembered what classes are."""
 _LONG_WALK = 1_000
 """From how many objects on it is worth remembering where a walk ended."""
 
@@ -105,7 +103,7 @@ class IdentityEngine:
         self._compilable = compilable
         self._refused: dict[tuple[int, bool], tuple[weakref.ref[Any], object, str]] = {}
         self._common = Common()
-        self._kept: dict[object, dict[int, Node]] = {}
+        self._kept: tuple[object, dict[int, Node]] = None, {}
 
     def scoped(self, root: object, limit: int | None = None, walked: list[Node] | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects.
@@ -404,12 +402,9 @@ class IdentityEngine:
 
     def _kept_in(self, generation: object) -> dict[int, Node]:
         """The nodes of classes of installed packages, which live as long as the process, by id."""
-        kept = self._kept.get(generation)
-        if kept is None:
-            if len(self._kept) >= _GENERATIONS:
-                self._kept.clear()
-            kept = self._kept[generation] = {}
-        return kept
+        if self._kept[0] != generation:
+            self._kept = generation, {}
+        return self._kept[1]
 
     def _memo_of(self, obj: object, *, compiled: bool) -> Memo | None:
         return vars(obj).get(marks.IDENTITY if compiled else marks.IDENTITY_OF_RUN) if self._keeps_memo(obj) else None

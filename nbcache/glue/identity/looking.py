@@ -32,7 +32,6 @@ from nbcache.glue.identity.bytecode import (
 )
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
-from nbcache.glue.identity.state import asks_the_time
 from nbcache.glue.identity.watched import MISSING
 
 if TYPE_CHECKING:
@@ -136,6 +135,7 @@ _LOOKS_AT = {
     ),
     "the names of files": frozenset({"co_filename", "getabsfile", "getfile", "getsourcefile"}),
     "the subclasses of a class": frozenset({"__subclasses__"}),
+    "the time": frozenset({"now", "today", "utcnow"}),
     "the module in which something was made": frozenset({"getmodule"}),
 }
 
@@ -152,8 +152,6 @@ def describe_looks_around(node: Node, name: str, function: FunctionType, plan: C
         raise Unidentifiable(f"{name}, which runs while compiling and looks at what something was compiled for")
     if not names.isdisjoint(_ASK_FOR_TYPES):
         _describe_typeof(node, values)
-    if asks_the_time(function, plan.attribute_names, plan.global_names):
-        raise Unidentifiable(f"{name}, which runs while compiling and asks what time it is")
     if "line" in names and ("loc" in names or "loc" in function.__code__.co_varnames):
         raise Unidentifiable(f"{name}, which runs while compiling and looks at the lines of what is compiled")
     if _computes_names_of_modules(function, plan):

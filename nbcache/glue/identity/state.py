@@ -33,7 +33,6 @@ from nbcache.glue.identity.watched import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import FunctionType
 
     from nbcache.glue.identity.node import Node
 
@@ -336,20 +335,6 @@ def describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
         node.watch_item(store, key, value)
         if value is not MISSING:
             node.value(f"{label}.environ[{name!r}]", os.environ[name])
-
-
-_CLOCKS = frozenset({"now", "today", "utcnow"})
-
-
-def asks_the_time(function: FunctionType, attributes: frozenset[str], variables: Iterable[str]) -> bool:
-    """Whether code asks Python's classes of dates and moments, by whatever name it has them, which it is now."""
-    if attributes.isdisjoint(_CLOCKS):
-        return False
-    names, known = {*attributes, *variables}, sys.modules.get("datetime")
-    values = [function.__globals__.get(variable) for variable in variables]
-    return not names.isdisjoint({"date", "datetime"}) or (
-        known is not None and any(value is known.datetime or value is known.date for value in values)
-    )
 
 
 def tells(name: str | None) -> bool:

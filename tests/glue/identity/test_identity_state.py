@@ -205,7 +205,7 @@ UNTOLD = [
 
 @pytest.mark.parametrize("function", UNTOLD)
 def test_what_cannot_be_compared_is_a_reason(function):
-    with pytest.raises(Unidentifiable, match=r"while compiling (and )?asks"):
+    with pytest.raises(Unidentifiable, match=r"while compiling (asks|and looks at the time)"):
         KeyMaker().engine.digest(Holder(function))
 
 
