@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core import event
 
+import _nbcache
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.roots import is_standard, package_roots
 from nbcache.passing import let_pass
@@ -164,13 +165,6 @@ def _always(what: str) -> _Look:
     return look
 
 
-def _but_for_imports(what: str) -> _Look:
-    def look(frame: FrameType, _reader: FrameType, _args: Sequence[Any]) -> str:
-        return "" if is_import(frame) else what
-
-    return look
-
-
 def _variable(_frame: FrameType, reader: FrameType, args: Sequence[Any]) -> str:
     return "" if args[1] in reader.f_code.co_consts else "read an environment variable whose name it had to compute"
 
@@ -215,26 +209,17 @@ def _spells(frame: FrameType, name: str) -> bool:
     return any(isinstance(value, str) and value.rpartition(".")[2] == last for value in values)
 
 
-def _opens(frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
-    return "" if is_import(frame) or args[0] == os.devnull else "opened a file"
+def _opens(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
+    return "" if args[0] == os.devnull else "opened a file"
 
 
 def _evaluates(frame: FrameType, _reader: FrameType, _args: Sequence[Any]) -> str:
     """Text that was made code reads what nobody spelt, as an annotation does that names a variable."""
-    return "" if frame.f_globals.get("__name__") in _MAKERS or _is_within_import(frame) else "evaluated text"
+    return "" if frame.f_globals.get("__name__") in _MAKERS else "evaluated text"
 
 
 _MAKERS = frozenset({"collections", "dataclasses"})
 """What of Python's library makes functions out of text of its own."""
-
-
-def _is_within_import(frame: FrameType | None) -> bool:
-    """Whether it is a module's own code that runs, or code that this calls."""
-    while frame is not None and not is_import(frame):
-        if whose_code(frame.f_code.co_filename) is COMPILER:
-            return False
-        frame = frame.f_back
-    return frame is not None
 
 
 _ALL_VARIABLES = _always("read all environment variables")
@@ -258,12 +243,12 @@ _SEAMS: tuple[tuple[Any, str, _Look], ...] = (
 )
 _HANDLERS: dict[str, _Look] = {
     "open": _opens,
-    **dict.fromkeys(("os.listdir", "os.scandir"), _but_for_imports("listed a directory")),
+    **dict.fromkeys(("os.listdir", "os.scandir"), _always("listed a directory")),
     "import": _imports,
     "exec": _evaluates,
     **dict.fromkeys(
         ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty"),
-        _but_for_imports("started another program"),
+        _always("started another program"),
     ),
     **dict.fromkeys(
         (
@@ -271,7 +256,7 @@ _HANDLERS: dict[str, _Look] = {
             "socket.getaddrinfo", "socket.getnameinfo", "socket.getservbyname", "socket.getservbyport",
             "urllib.Request",
         ),
-        _but_for_imports("asked the network"),
+        _always("asked the network"),
     ),
     **dict.fromkeys(
         (
@@ -279,11 +264,11 @@ _HANDLERS: dict[str, _Look] = {
             "os.truncate", "os.utime", "os.chdir", "os.putenv", "os.unsetenv", "shutil.copyfile", "shutil.rmtree",
             "syslog.syslog",
         ),
-        _but_for_imports("changed files or the environment"),
+        _always("changed files or the environment"),
     ),
-    "sqlite3.connect": _but_for_imports("read a database"),
-    "ctypes.dlopen": _but_for_imports("loaded a native library"),
-    "builtins.input": _but_for_imports("asked the user"),
+    "sqlite3.connect": _always("read a database"),
+    "ctypes.dlopen": _always("loaded a native library"),
+    "builtins.input": _always("asked the user"),
 }  # fmt: skip
 
 
@@ -302,16 +287,22 @@ _TALKERS = frozenset({"warnings", "traceback", "logging"})
 """What reads source files to show lines of them."""
 _ROOTS: list[tuple[str, tuple[str, ...]]] = [
     (COMPILER, package_roots("numba", "nbcache")),
-    (_LIBRARY, package_roots("numpy")),
+    (_LIBRARY, (*package_roots("numpy"), _nbcache.__file__)),
 ]
+_IMPORT_SYSTEM = frozenset({"<frozen importlib._bootstrap>", _nbcache.__file__})
+"""Who asks finders for modules."""
 _IMPORTERS = (
     "<frozen importlib", "<frozen zipimport", *(("PyInstaller/loader/", "pyimod") if is_frozen() else ()),
 )  # fmt: skip
 """Where the code of the import system says that it is from."""
-_PACKAGES = {"importlib_metadata": _LIBRARY, "colorama": _LIBRARY, "coverage": _ONLOOKER}
+_PACKAGES = {
+    "importlib_metadata": _LIBRARY,
+    "colorama": _LIBRARY,
+    **dict.fromkeys(("coverage", "pydevd", "_pydevd_bundle", "_pydev_bundle", "viztracer"), _ONLOOKER),
+}
 """Packages that count like Python's library: they read for whoever calls them. The first takes the place of a module of
-it, which numba-cuda asks for wheels; the second colours Numba's messages, thousands of which nobody sees. The third
-looks on: its tracer asks where a file lies in the middle of whatever is traced."""
+it, which numba-cuda asks for wheels; the second colours Numba's messages, thousands of which nobody sees. The others
+look on: tracers ask where a file lies in the middle of whatever is traced."""
 _NOT_LIBRARY = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages", "tests"))
 
 
@@ -337,9 +328,10 @@ def whose_code(filename: str) -> str:
 def others_caller(frame: FrameType | None) -> FrameType | None:
     """The frame of others' code that *frame* works for, or None if the toolchain works for itself.
 
-    A module's own code works for whoever imports it; Numba's modules, imported late, call others to set themselves up.
-    Who listens to Numba's events takes no part in a compilation, nor does who is told of Python's collections: Dask
-    looks at each how much memory there is, in whatever thread that happens to be.
+    Whatever happens for an import is part of it, and who imports is looked at himself: finders that others have put
+    on Python's list, as pytest does, look for each module that Numba imports late. Numba's modules, imported late, call
+    others to set themselves up. Who listens to Numba's events takes no part in a compilation, nor does who is told of
+    Python's collections: Dask looks at each how much memory there is, in whatever thread that happens to be.
     """
     found = None
     while frame is not None:
@@ -356,9 +348,7 @@ def others_caller(frame: FrameType | None) -> FrameType | None:
             if any(getattr(told, "__code__", None) is code for told in gc.callbacks):
                 return None
             found = found or frame
-        elif code.co_name == "exec_module":
-            found = None
-        elif found is None and frame.f_globals.get("__name__") in _TALKERS:
+        elif code.co_filename in _IMPORT_SYSTEM or (found is None and frame.f_globals.get("__name__") in _TALKERS):
             return None
         frame = frame.f_back
     return found
@@ -366,13 +356,3 @@ def others_caller(frame: FrameType | None) -> FrameType | None:
 
 _EVENTS = event.register.__code__.co_filename
 _IDENTITY = os.path.dirname(is_standard.__code__.co_filename) + os.sep
-
-
-def is_import(frame: FrameType) -> bool:
-    """Whether the import system reads for itself: it also hands data to others (``get_data``)."""
-    found: FrameType | None = frame
-    while found is not None and found.f_code.co_filename.startswith(_IMPORTERS):
-        if found.f_code.co_name == "get_data":
-            return found.f_back is not None and found.f_back.f_code.co_name == "get_code"
-        found = found.f_back
-    return found is not frame

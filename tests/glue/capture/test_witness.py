@@ -383,7 +383,7 @@ def test_looking_is_not_looked_at_whosever_code_looks(listening, tmp_path, monke
     (tmp_path / "data").write_text("3")
     os.listdir(tmp_path)
     os.getcwd()
-    assert os.environ["PA" + "TH"] and os.path.exists(tmp_path / "data")
+    assert os.environ["path".upper()] and os.path.exists(tmp_path / "data")
     assert (tmp_path / "data").read_text() == "3"
     witness.stop()
     for what in (
@@ -416,6 +416,25 @@ def test_who_traces_takes_no_part(place):
         "result = f(1)",
         "from vendored.coverage import tracer\n    sys.settrace(tracer.trace)\n    result = f(1)\n    sys.settrace(None)",
     )
+    assert place.run(main=main) == [2, 1, []]
+    assert place.run(main=main) == [2, 0, []]
+
+
+FINDER = """
+import os, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        os.path.exists(name)
+        open(__file__).close()
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def test_who_finds_modules_for_python_takes_no_part(place):
+    """As pytest's finder, which looks at the file of each module that Numba imports when it compiles first."""
+    place.write("finder.py", FINDER)
+    place.write("lib.py", "from numba import njit\n@njit\ndef f(x):\n    return x + 1\n")
+    main = "import finder\n" + MAIN
     assert place.run(main=main) == [2, 1, []]
     assert place.run(main=main) == [2, 0, []]
 
