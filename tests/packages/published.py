@@ -141,9 +141,9 @@ def reference(public, count):
         signatures = types_of(public)
         signature = signatures[number % len(signatures)]
         args = pickle.dumps((*(made_up(each, rng) for each in signature), *outputs(public, number % len(signatures))))
-        raises = False
-        if hasattr(public, "py_func"):
-            raises = outcome(public.py_func, args)[0][:1] == (RAISED,)
+        # Of a generalised ufunc the kernel: it is called with all that a loop gives it.
+        python = getattr(getattr(public, "gufunc_builder", public), "py_func", None)
+        raises = python is not None and outcome(python, args)[0][:1] == (RAISED,)
         first = outcome(public, args)
         if raises and first[0][:1] != (RAISED,):
             raise ValueError(
