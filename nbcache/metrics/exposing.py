@@ -1,9 +1,9 @@
 """A daemon's metrics and where they go: a port on loopback, a Unix socket, or a file for node_exporter.
 
-A daemon must not come to harm by being watched, whoever connects: requests are served by a few threads at most, each
-for a few seconds at most and for no more than a small request, and everything that goes wrong is said once. Nor must
-one who watches wait for another who is slow: where there is no thread left, whoever has been waited for the longest is
-cut off. A port that is taken is no reason to stop serving; it is tried again.
+A daemon must not come to harm by being watched, whoever connects: few are served at once, by one thread, each for a
+few seconds at most and for no more than a small request, and everything that goes wrong is said once. Nor must one who
+watches wait for another who is slow: where there are too many, whoever has been waited for the longest is cut off. A
+port that is taken is no reason to stop serving; it is tried again.
 
 Not ``prometheus_client.start_http_server``: it starts a thread for each connection and lets each of them wait as long
 as it likes, so any user of the machine could keep a daemon from opening files.
@@ -11,6 +11,7 @@ as it likes, so any user of the machine could keep a daemon from opening files.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import logging
@@ -18,18 +19,17 @@ import os
 import socket
 import stat
 import threading
-import time
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from concurrent.futures import Future
+from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.metrics import families
 from nbcache.metrics.looking import Look, Looker
 from nbcache.store import atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from nbcache.config import Settings
     from nbcache.metrics.meter import Meter
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 MAX_CONNECTIONS: Final = 16
 BACKLOG: Final = 128
-"""How many may wait in the kernel until a thread is theirs."""
+"""How many may wait in the kernel until they are accepted."""
 REQUEST_SECONDS: Final = 5.0
 """How long a request may take, and its answer [s]."""
 MAX_REQUEST: Final = 8192
@@ -60,8 +60,7 @@ class BadAddressError(ValueError):
     """An address that means nothing here. Its text says what is accepted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """Where metrics are to be had: one of three."""
 
     host: str = ""
@@ -107,19 +106,16 @@ def read_address(text: str) -> Address:
 
 
 class Exposer:
-    """Keeps metrics to be had at one address, in threads of its own, until it is closed. No method raises."""
+    """Keeps metrics to be had at one address, in a thread of its own, until it is closed. No method raises."""
 
     def __init__(self, address: Address, render: Render) -> None:
         """Do nothing yet."""
         self._address = address
         self._render = render
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="nbcache metrics", daemon=True)
-        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
-        self._lock = threading.Lock()
-        self._awaited: dict[socket.socket, None] = {}
-        """Connections whose other end has to send or to read something, the longest first."""
-        self._listener: socket.socket | None = None
+        self._stopped: Future[None] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="nbcache metrics", daemon=True)
+        self._connections: dict[asyncio.StreamWriter, None] = {}
+        """Whose other end has to send or to read something, the longest first."""
         self._problem: str | None = None
 
     def start(self) -> None:
@@ -130,124 +126,73 @@ class Exposer:
 
     def close(self) -> None:
         """End it, and take the socket away."""
-        self._stopped.set()
-        listener = self._listener
-        if listener is not None:
-            # Wakes the thread that waits in accept, which close() doesn't.
-            with suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)
+        if not self._stopped.done():
+            self._stopped.set_result(None)
         if self._thread.ident is not None:
             self._thread.join(REQUEST_SECONDS)
 
-    def _run(self) -> None:
+    async def _run(self) -> None:
+        # Too many open files, say: it goes on accepting a second later.
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: self._report(context["message"]))
+        stopped = asyncio.wrap_future(self._stopped)
         pause = TEXTFILE_SECONDS if self._address.file else RETRY_SECONDS
-        while not self._stopped.is_set():
+        while not stopped.done():
             try:
                 if self._address.file:
-                    self._write()
+                    atomic.replace_named(self._address.file, self._render("")[0])
+                    self._report(None)
                 else:
-                    self._serve()
-                self._report(None)
+                    await self._serve(stopped)
             except Exception as error:  # noqa: BLE001  to be watched must not end what is watched
                 reason = error.strerror if isinstance(error, OSError) else None
                 self._report(f"metrics can't be served at {self._address}: {reason or error}")
-            self._stopped.wait(pause)
+            await asyncio.wait([stopped], timeout=pause)
 
     def _report(self, problem: str | None) -> None:
         if problem != self._problem:
             before, self._problem = self._problem, problem
             _log.warning("%s", problem) if problem is not None else _log.info("resolved: %s", before)
 
-    def _write(self) -> None:
-        atomic.replace_named(self._address.file, self._render("")[0])
-
-    def _serve(self) -> None:
-        with self._listen() as self._listener:
+    async def _serve(self, stopped: asyncio.Future[None]) -> None:
+        """Answer until it is stopped. Raises OSError."""
+        path = self._address.path
+        family = socket.AF_INET6 if ":" in self._address.host else socket.AF_INET
+        listener = _listen_at(path) if path else socket.create_server(self._address[:2], family=family)
+        mine = _identity(path)
+        try:
+            # It accepts as many at once as it is told may wait.
+            server = await asyncio.start_server(self._answer, sock=listener, limit=MAX_REQUEST, backlog=MAX_CONNECTIONS)
+            listener.listen(BACKLOG)
             self._report(None)
             _log.info("serving metrics at %s", self._address)
-            mine = _identity(self._address.path)
-            try:
-                while not self._stopped.is_set():
-                    self._accept(self._listener)
-            finally:
-                if mine is not None and mine == _identity(self._address.path):
-                    with suppress(OSError):
-                        os.unlink(self._address.path)
-
-    def _listen(self) -> socket.socket:
-        if self._address.path:
-            return _listen_at(self._address.path)
-        family = socket.AF_INET6 if ":" in self._address.host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            # A daemon that is started again finds its port, also while the last one's connections fade.
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((self._address.host, self._address.port))
-            listener.listen(BACKLOG)
-        except OSError:
-            listener.close()
-            raise
-        return listener
-
-    def _accept(self, listener: socket.socket) -> None:
-        try:
-            connection, _ = listener.accept()
-        except OSError as error:
-            if self._stopped.is_set():
-                return
-            if error.errno in {errno.EBADF, errno.EINVAL}:
-                raise
-            # Too many open files, say: somebody closes some.
-            self._stopped.wait(0.5)
-            return
-        if not self._slots.acquire(blocking=False):
-            self._cut_off()
-            # Where nobody was waited for, all are being answered, which doesn't take long.
-            if not self._slots.acquire(timeout=REQUEST_SECONDS):
-                connection.close()
-                return
-        try:
-            threading.Thread(target=self._answer, args=(connection,), name="nbcache metrics", daemon=True).start()
-        except RuntimeError:  # no more threads
-            connection.close()
-            self._slots.release()
-
-    def _cut_off(self) -> None:
-        """End the connection that has been waited for the longest; whoever serves it gives back the slot."""
-        with self._lock, suppress(OSError):
-            slowest = next(iter(self._awaited), None)
-            if slowest is not None:
-                del self._awaited[slowest]
-                slowest.shutdown(socket.SHUT_RDWR)
-
-    @contextmanager
-    def _awaiting(self, connection: socket.socket) -> Iterator[None]:
-        with self._lock:
-            self._awaited[connection] = None
-        try:
-            yield
+            await stopped
+            server.close()
         finally:
-            # Before it is closed, so that nobody cuts off another one that has its descriptor.
-            with self._lock:
-                self._awaited.pop(connection, None)
+            listener.close()
+            if mine is not None and mine == _identity(path):
+                with suppress(OSError):
+                    os.unlink(path)
 
-    def _answer(self, connection: socket.socket) -> None:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections[writer] = None
+        if len(self._connections) > MAX_CONNECTIONS:
+            slowest = next(iter(self._connections))
+            del self._connections[slowest]
+            slowest.transport.abort()
         try:
-            with connection:
-                deadline = time.monotonic() + REQUEST_SECONDS
-                with self._awaiting(connection):
-                    request = _read_request(connection, deadline)
-                answer = self._reply(request)
-                connection.settimeout(max(0.1, deadline - time.monotonic()))
-                with self._awaiting(connection):
-                    connection.sendall(answer)
-                connection.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # whoever asked went away, or was too slow
+            await asyncio.wait_for(self._exchange(reader, writer), REQUEST_SECONDS)
+        except (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError):
+            pass  # whoever asked went away, was too slow, or said too much
         except Exception as error:  # noqa: BLE001  as above
             self._report(f"internal error while writing metrics: {error!r}")
         finally:
-            self._slots.release()
+            self._connections.pop(writer, None)
+            writer.transport.abort()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(self._reply(await reader.readuntil(b"\r\n\r\n")))
+        writer.close()
+        await writer.wait_closed()
 
     def _reply(self, request: bytes) -> bytes:
         lines = request.decode("latin-1").split("\r\n")
@@ -261,20 +206,6 @@ class Exposer:
         body, content_type = self._render(accept)
         answer = _response("200 OK", body, content_type=content_type)
         return answer[: len(answer) - len(body)] if method == "HEAD" else answer
-
-
-def _read_request(connection: socket.socket, deadline: float) -> bytes:
-    data = b""
-    while b"\r\n\r\n" not in data:
-        left = deadline - time.monotonic()
-        if left <= 0 or len(data) > MAX_REQUEST:
-            raise TimeoutError
-        connection.settimeout(left)
-        part = connection.recv(MAX_REQUEST)
-        if not part:
-            raise ConnectionResetError
-        data += part
-    return data
 
 
 def _response(status: str, body: bytes, more: str = "", content_type: str = "text/plain; charset=utf-8") -> bytes:
