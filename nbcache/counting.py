@@ -35,12 +35,11 @@ class Counters:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
-    def hit(self, key: str, function: str, saved_seconds: float, source: str = "") -> None:
+    def hit(self, key: str, saved_seconds: float, source: str = "") -> None:
         """Count a use of an entry, and the compilation [s] it saved.
 
         *source*: the layer that it came from, and the processor it is for if that isn't this process's target.
         """
-        del function  # the entry itself tells
         counted = {"hits": {key: 1}, "hit_count": 1, "saved_seconds": saved_seconds}
         if source:
             counted["sources"] = {source[: reasons.MAX_TEXT]: 1}
@@ -79,9 +78,8 @@ class Counters:
         build = {"key": key, "function": function[: reasons.MAX_TEXT], "seconds": seconds}
         self._count({"builds": [build], "builds_count": 1, "built_seconds": seconds})
 
-    def published(self, key: str) -> None:
+    def published(self) -> None:
         """Count an entry that went into the store."""
-        del key  # among the builds
         self._count({"published": 1})
 
     def waited(self, seconds: float, *, came: bool) -> None:

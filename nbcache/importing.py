@@ -33,10 +33,6 @@ class UntrustedError(ImportError):
     """A module that the rule of trust keeps out."""
 
 
-class _ProblemError(Exception):
-    """Its text says what is wrong with a path."""
-
-
 class Paths:
     """Paths that only trusted people decide about. What was found fine stays so, and isn't looked at again."""
 
@@ -49,20 +45,14 @@ class Paths:
 
     def open(self, path: str) -> tuple[int, str]:
         """Return a descriptor for reading a file, and its path without links. Raises OSError, ValueError: why not."""
-        try:
-            return self._open(path, _MOST_LINKS)
-        except _ProblemError as error:
-            raise ValueError(str(error)) from None
+        return self._open(path, _MOST_LINKS)
 
     def open_named(self, path: str) -> int:
         """The same for a file that somebody named, who may have put it into a directory like ``/tmp``.
 
         There, others can't take its name; but one that has a second name may lie elsewhere by it, for other purposes.
         """
-        try:
-            fd, real = self._open(path, _MOST_LINKS, named=True)
-        except _ProblemError as error:
-            raise ValueError(str(error)) from None
+        fd, real = self._open(path, _MOST_LINKS, named=True)
         if os.path.dirname(real) not in self._strict and os.fstat(fd).st_nlink != 1:
             os.close(fd)
             msg = "has a second name (a hard link)"
@@ -74,16 +64,13 @@ class Paths:
 
         Others may write the directory itself, if it is sticky. Raises OSError, ValueError: why not.
         """
-        try:
-            return self._directory(path, _MOST_LINKS)
-        except _ProblemError as error:
-            raise ValueError(str(error)) from None
+        return self._directory(path, _MOST_LINKS)
 
     def problem(self, path: str) -> str | None:
         """Say what is wrong with a directory that modules are in; None if nothing is. Raises OSError."""
         try:
-            self._insist(self._directory(path, _MOST_LINKS))
-        except _ProblemError as error:
+            self._insist(self.directory(path))
+        except ValueError as error:
             return str(error)
         return None
 
@@ -100,7 +87,7 @@ class Paths:
         problem = self.trust.file_problem(os.fstat(fd), fd)
         if problem is not None:
             os.close(fd)
-            raise _ProblemError(problem)
+            raise ValueError(problem)
         return fd, real
 
     def _directory(self, path: str, links: int) -> str:
@@ -134,15 +121,15 @@ class Paths:
         # One above may be sticky: nobody can move or replace what is not theirs there.
         problem = self.trust.directory_problem(real, may_be_sticky=True)
         if problem is not None:
-            raise _ProblemError(f"lies in {real}, which {problem}")
+            raise ValueError(f"lies in {real}, which {problem}")
         return real
 
     def _follow(self, path: str, status: os.stat_result, home: str, links: int) -> str:
         if links <= 0:
-            raise _ProblemError(f"lies behind too many links, the last of which is {path}")
+            raise ValueError(f"lies behind too many links, the last of which is {path}")
         problem = self.trust.owner_problem(status, path)
         if problem is not None:
-            raise _ProblemError(f"lies behind the link {path}, which {problem}")
+            raise ValueError(f"lies behind the link {path}, which {problem}")
         return os.path.join(home, os.readlink(path))
 
     def _is_sticky(self, directory: str) -> bool:
@@ -153,7 +140,7 @@ class Paths:
         if directory not in self._strict:
             problem = self.trust.directory_problem(directory)
             if problem is not None:
-                raise _ProblemError(f"lies in {directory}, which {problem}")
+                raise ValueError(f"lies in {directory}, which {problem}")
             self._strict.add(directory)
 
 

@@ -35,7 +35,7 @@ import stat
 import struct
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 from nbcache.process import opened, os
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Trust:
             status = os.lstat(path)
         except (OSError, ValueError) as error:
             let_pass(error)
-            return f"can't be examined: {_reason(error)}"
+            return f"can't be examined: {strerror(error)}"
         if not stat.S_ISDIR(status.st_mode):
             return "is not a directory"
         return self.writers_problem(status, path, may_be_sticky=may_be_sticky)
@@ -163,12 +163,9 @@ class Trust:
 @functools.cache
 def overflow_id(kind: str) -> int:
     """Return the number that stands for every ``"uid"`` or ``"gid"`` without one (user_namespaces(7))."""
-    try:
-        with opened(f"/proc/sys/kernel/overflow{kind}", "rb") as file:
-            return int(file.read(32))
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return _DEFAULT_OVERFLOW
+    with suppressed(OSError, ValueError), opened(f"/proc/sys/kernel/overflow{kind}", "rb") as file:
+        return int(file.read(32))
+    return _DEFAULT_OVERFLOW
 
 
 def _writers(at: int | str) -> Iterator[tuple[int, int]]:
@@ -242,5 +239,6 @@ def _primary_groups() -> Mapping[int, set[int]]:
     return found
 
 
-def _reason(error: OSError | ValueError) -> str:
+def strerror(error: OSError | ValueError) -> str:
+    """Return what an error says, without its number and path."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,7 +1,7 @@
 """Reading the values of settings, from text or from what a file has in TOML.
 
-Each reader raises ValueError, TypeError, OverflowError or OSError for what it doesn't accept; :data:`READERS` has the
-words for what it does, and :func:`read` shows nobody what may be secret.
+Each reader raises ValueError, TypeError, OverflowError, LookupError or OSError for what it doesn't accept;
+:data:`READERS` has the words for what it does, and :func:`read` shows nobody what may be secret.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ MAX_WAIT_SECONDS: Final = 86400.0
 _MAX_JOBS: Final = 256
 _OTHERS: Final = 0o077
 """The permissions of group and others: a umask that takes the owner's away makes a store that nobody can use."""
-_LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_FLAGS: Final = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 
 
 def _text(value: object) -> str:
@@ -39,11 +42,17 @@ def _path(value: object) -> str:
     return os.path.abspath(_expand_user(text))
 
 
+def _items(value: object, between: str = ",") -> list[object]:
+    """Return the items of a list, or of text that has *between* between them."""
+    return [item for item in (value if isinstance(value, list) else _text(value).split(between)) if item != ""]
+
+
+def _is_none(value: object) -> bool:
+    return isinstance(value, str) and value.strip().lower() == "none"
+
+
 def _layers(value: object) -> tuple[str, ...] | None:
-    if isinstance(value, str) and value.strip().lower() == "none":
-        return None
-    parts = value if isinstance(value, list) else _text(value).split(os.pathsep)
-    return tuple(dict.fromkeys(_path(part) for part in parts if part != ""))
+    return None if _is_none(value) else tuple(dict.fromkeys(map(_path, _items(value, os.pathsep))))
 
 
 def _processor(value: object) -> str:
@@ -56,8 +65,7 @@ def _processor(value: object) -> str:
 def _ladder(value: object) -> tuple[str, ...]:
     from nbcache import processors
 
-    parts = value if isinstance(value, list) else _text(value).split(",")
-    return tuple(dict.fromkeys(processors.named(_text(part)) for part in parts if part != ""))
+    return tuple(dict.fromkeys(processors.named(_text(item)) for item in _items(value)))
 
 
 def _expand_user(text: str) -> str:
@@ -72,42 +80,22 @@ def _expand_user(text: str) -> str:
 
 
 def _flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    text = _text(value).lower()
-    if text in {"1", "true", "yes", "on"}:
-        return True
-    if text in {"0", "false", "no", "off"}:
-        return False
-    raise ValueError(value)
+    return value if isinstance(value, bool) else _FLAGS[_text(value).lower()]
+
+
+def _choice(*words: str) -> Callable[[object], str]:
+    return lambda value: {word.lower(): word for word in words}[_text(value).lower()]
 
 
 def _fraction(value: object) -> float:
-    text = str(value) if type(value) in {int, float} else _text(value)
-    found = {"all": 1.0, "none": 0.0}.get(text.lower())
-    found = _number(text, {"": 1.0}) if found is None else found
-    if not 0 <= found <= 1:
-        raise ValueError(value)
-    return found
-
-
-def _on_miss(value: object) -> str:
-    text = _text(value).lower()
-    if text not in {"auto", "wait", "compile"}:
-        raise ValueError(value)
-    return text
+    if isinstance(value, str):
+        value = {"all": 1.0, "none": 0.0}.get(value.strip().lower(), value)
+    return _quantity(value, {"": 1.0}, 1.0)
 
 
 def _name(value: object) -> str:
     text = _text(value)
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text):
-        raise ValueError(value)
-    return text
-
-
-def _level(value: object) -> str:
-    text = _text(value).upper()
-    if text not in _LOG_LEVELS:
         raise ValueError(value)
     return text
 
@@ -134,46 +122,42 @@ _BYTES: Final = {
 }
 
 
-def seconds(value: object) -> float:
-    """Read how long something is [s]: a number, or text such as ``90``, ``500ms``, ``15m``, ``2 h`` or ``7d``."""
-    if isinstance(value, bool):
-        raise ValueError(value)  # noqa: TRY004  # one kind of error for every unreadable value
-    found = float(value) if isinstance(value, (int, float)) else _number(_text(value), _SECONDS)
-    if not 0 <= found <= LONGEST_SECONDS:
+def _quantity(value: object, units: Mapping[str, float], most: float) -> float:
+    """Read a number, or text with one of *units* after the number: from 0 to *most*."""
+    found = float(value) if type(value) in {int, float} else _number(_text(value), units)  # type: ignore[arg-type]
+    if not 0 <= found <= most:
         raise ValueError(value)
     return found
+
+
+def seconds(value: object) -> float:
+    """Read how long something is [s]: a number, or text such as ``90``, ``500ms``, ``15m``, ``2 h`` or ``7d``."""
+    return _quantity(value, _SECONDS, LONGEST_SECONDS)
 
 
 def _wait(value: object) -> float:
-    found = seconds(value)
-    if found > MAX_WAIT_SECONDS:
+    return _quantity(value, _SECONDS, MAX_WAIT_SECONDS)
+
+
+def _jobs(value: object) -> int:
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return -1
+    return _natural(value, _MAX_JOBS)
+
+
+def _natural(value: object, most: int) -> int:
+    found = value if type(value) is int else int(_text(value))
+    if not 0 <= found <= most:
         raise ValueError(value)
     return found
 
 
-def _jobs(value: object) -> int:
-    if isinstance(value, bool):
-        raise ValueError(value)  # noqa: TRY004
-    if isinstance(value, str) and value.strip().lower() == "auto":
-        return -1
-    jobs = value if isinstance(value, int) else int(_text(value))
-    if not 0 <= jobs <= _MAX_JOBS:
-        raise ValueError(value)
-    return jobs
-
-
 def _size(value: object) -> int:
-    if isinstance(value, bool):
-        raise ValueError(value)  # noqa: TRY004
-    size = value if isinstance(value, int) else int(_number(_text(value), _BYTES))
-    if not 0 <= size < 1 << 63:
-        raise ValueError(value)
-    return size
+    return _natural(value if type(value) is int else str(int(_number(_text(value), _BYTES))), (1 << 63) - 1)
 
 
 def _uids(value: object) -> frozenset[int]:
-    parts = value if isinstance(value, list) else _text(value).split(",")
-    return frozenset(_uid(part) for part in parts if part != "")
+    return frozenset(map(_uid, _items(value)))
 
 
 def _umask(value: object) -> int:
@@ -187,9 +171,7 @@ def _umask(value: object) -> int:
 def _remote(value: object) -> tuple[Secret[str], ...]:
     from nbcache import remotes  # most have none
 
-    if isinstance(value, str) and value.strip().lower() == "none":
-        return ()
-    return tuple(map(remotes.read, _words(value)))
+    return () if _is_none(value) else tuple(map(remotes.read, _words(value)))
 
 
 def _trusted_keys(value: object) -> tuple[Secret[str], ...]:
@@ -199,8 +181,6 @@ def _trusted_keys(value: object) -> tuple[Secret[str], ...]:
 
 
 def _key_file(value: object) -> Secret[str]:
-    import re  # most have none
-
     from nbcache.secret import Secret
 
     if re.search("nbcache-secret-key|[A-Za-z0-9+/]{43}=", _text(value)):
@@ -223,23 +203,11 @@ def _words(value: object) -> list[str]:
 
 
 def _uid(value: object) -> int:
-    if type(value) is int:
-        uid = value
-    else:
-        text = _text(value)
-        uid = int(text) if text.isascii() and text.isdigit() else _uid_of(text)
-    if not 0 <= uid < 1 << 32:
-        raise ValueError(value)
-    return uid
+    if isinstance(value, str) and not (value.isascii() and value.strip().isdigit()):
+        import pwd  # only needed for names
 
-
-def _uid_of(name: str) -> int:
-    import pwd  # only needed for names
-
-    try:
-        return pwd.getpwnam(name).pw_uid
-    except (KeyError, OSError) as error:
-        raise ValueError(name) from error
+        return pwd.getpwnam(_text(value)).pw_uid
+    return _natural(value, (1 << 32) - 1)
 
 
 def read(name: str, value: object) -> Any:
@@ -247,7 +215,7 @@ def read(name: str, value: object) -> Any:
     reader, accepted = READERS[name]
     try:
         return reader(value)
-    except (ValueError, TypeError, OverflowError, OSError):
+    except (ValueError, TypeError, OverflowError, LookupError, OSError):
         given = "…" if name in SECRET else f"{value!r:.100}"
     # Not in the handler: what the reader raised holds the value.
     raise ValueError(given, accepted)
@@ -270,7 +238,7 @@ READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "check": (_fraction, "all, none or a fraction from 0 to 1, such as 0.01,"),
     "jobs": (_jobs, "auto or a number of workers from 0 to 256"),
     "progress": (_flag, _A_FLAG),
-    "on_miss": (_on_miss, "auto, wait or compile"),
+    "on_miss": (_choice("auto", "wait", "compile"), "auto, wait or compile"),
     "wait_seconds": (_wait, "a time up to one day, such as 30, 500ms or 2m,"),
     "wait_budget": (_wait, "a time up to one day, such as 30, 500ms or 2m,"),
     "max_size": (_size, "a size such as 5GiB or 500M, or 0 for no limit,"),
@@ -294,6 +262,6 @@ READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
     "record": (_path, _A_PATH),
     "count": (_path, _A_PATH),
     "stats_log": (_path, _A_PATH),
-    "log": (_level, "debug, info, warning, error or critical"),
+    "log": (_choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), "debug, info, warning, error or critical"),
     "log_file": (_path, _A_PATH),
 }

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sys
@@ -15,18 +14,20 @@ from typing import TYPE_CHECKING
 
 from nbcache import processors, values
 from nbcache.cli import command
-from nbcache.cli.exercise import Exercise, opened, run
-from nbcache.cli.place import away_from_strangers, open_store, settings_of
-from nbcache.cli.prewarm import lines_of, processors_of
+from nbcache.cli.command import Exercise
+from nbcache.cli.place import away_from_strangers, open_store, opened, settings_of
+from nbcache.cli.prewarm import processors_of, wishes_of
 from nbcache.cli.serve import limits_of
 from nbcache.cli.text import CommandError, UsageError, printable, size
 from nbcache.secret import revealed
-from nbcache.store import Refusal, Store, layers, layout
+from nbcache.store import Store, layers, layout
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     import argparse
 
+    from nbcache.config import Settings
+    from nbcache.daemon.prewarming import Wish
     from nbcache.store.entry import Header
 
 _LEFT_OUT = ("extensions",)
@@ -37,9 +38,7 @@ def bundle(args: argparse.Namespace) -> int:
     """Write a file, or make or extend a layer; the status is 1 when something couldn't be built."""
     if args.layer is None:
         return write(args)
-    argv = command.given(args)
-    if not argv:
-        raise UsageError("bundle: no program given: nbcache bundle --layer DIR -- python exercise.py")
+    argv = command.needed(args, "bundle --layer DIR")
     cpus = processors_of(args.cpu or processors.common())
     if not cpus:
         raise CommandError(f"layers are made on x86-64 and AArch64, and this machine is {platform.machine()}")
@@ -51,8 +50,8 @@ def bundle(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="nbcache-bundle-") as folder:
         exercise = Exercise(argv, f"{folder}/store", f"{folder}/list")
         for cpu in here or [values.HOST]:
-            run(exercise, cpu)
-        store = opened(args, exercise.root)
+            exercise.run(cpu)
+        store = exercise.opened(args)
         failed = _build_elsewhere(args, store, exercise.record, elsewhere) if elsewhere else []
         wanted = cpus if here else elsewhere
         count = layers.fill(root, store, lambda header: _is_wanted(header, wanted, args.only))
@@ -88,11 +87,7 @@ def _build_elsewhere(args: argparse.Namespace, store: Store, record: str, cpus: 
         recorded = [wish for wish in prewarming.from_list(file) if not isinstance(wish, str)]
     # Kernels are for no processor, and no layer holds them.
     wishes = [wish for wish in recorded if not wish.is_for_gpu]
-    granted = prewarming.grant(
-        store, settings_of(args), prewarming.for_processors(wishes, cpus),
-        workers=0, limits=limits_of(args), path=[os.getcwd()],
-    )  # fmt: skip
-    return [f"{each.wish.name}: {each.reason}" for each in granted if each.reason is not None]
+    return _failed(args, store, settings_of(args), prewarming.for_processors(wishes, cpus))
 
 
 def _is_wanted(header: Header, cpus: list[str], only: list[str]) -> bool:
@@ -108,10 +103,10 @@ def write(args: argparse.Namespace) -> int:
     from nbcache import signatures
     from nbcache.remote import archive
 
-    dash = args.argv.index("--") if "--" in args.argv else len(args.argv)
-    names, argv = args.argv[:dash], args.argv[dash + 1 :]
-    if not names or (len(names) > 1 and argv) or ("--" in args.argv[dash:] and not argv):
-        raise UsageError("bundle: nbcache bundle FILE, nbcache bundle FILE LIST ... or nbcache bundle FILE -- COMMAND")
+    usage = "bundle: nbcache bundle FILE, nbcache bundle FILE LIST ... or nbcache bundle FILE -- COMMAND"
+    names, argv = command.behind(args, usage)
+    if not names or (len(names) > 1 and argv):
+        raise UsageError(usage)
     settings = settings_of(args)
     key = signatures.read(settings.signing_key) if settings.signing_key is not None else None
     if key is None and "unsigned" not in revealed(settings.trusted_keys):
@@ -121,8 +116,8 @@ def write(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="nbcache-bundle-") as folder:
         if argv:
             exercise = Exercise(argv, f"{folder}/store", f"{folder}/list")
-            run(exercise, settings.cpu)
-            store = opened(args, exercise.root)
+            exercise.run(settings.cpu)
+            store = exercise.opened(args)
         elif lists:
             store, failed = _built(args, lists, f"{folder}/store")
         else:
@@ -141,12 +136,7 @@ def load(args: argparse.Namespace) -> int:
     """Take a bundle in; the status is 1 when an entry was refused."""
     from nbcache.remote import archive
 
-    settings = settings_of(args)
-    if settings.dir is None:
-        raise CommandError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
-    store = Store.open(settings)
-    if isinstance(store, Refusal):
-        raise CommandError(store.reason)
+    store = opened(settings_of(args))
     if not store.writable:
         raise CommandError(f"{store.path} can't be written")
     if store.keyring is None:
@@ -166,21 +156,17 @@ def load(args: argparse.Namespace) -> int:
 
 def _built(args: argparse.Namespace, lists: list[str], root: str) -> tuple[Store, list[str]]:
     """Build what warm lists name in a store of its own; return it, and what couldn't be built."""
+    settings = settings_of(args)._replace(dir=root, readonly=False)
+    store = opened(settings)
+    wishes, complaints = wishes_of(lists, store.trust)
+    return store, complaints + _failed(args, store, settings, wishes)
+
+
+def _failed(args: argparse.Namespace, store: Store, settings: Settings, wishes: list[Wish]) -> list[str]:
+    """Have these built; return what can't be, and why."""
     from nbcache.daemon import prewarming
 
-    settings = settings_of(args)._replace(dir=root, readonly=False)
-    store = Store.open(settings)
-    if isinstance(store, Refusal):
-        raise CommandError(store.reason)
-    wishes, failed = [], []
-    for path in lists:
-        for wish in prewarming.from_list(lines_of(path, store.trust)):
-            if isinstance(wish, str):
-                failed.append(f"{path}: {wish}")
-            else:
-                wishes.append(wish)
     granted = prewarming.grant(
         store, settings, wishes, workers=args.workers, limits=limits_of(args), path=[os.getcwd()]
     )  # fmt: skip
-    failed += [f"{each.wish.name}: {each.reason}" for each in granted if each.reason is not None]
-    return store, failed
+    return [f"{each.wish.name}: {each.reason}" for each in granted if each.reason is not None]

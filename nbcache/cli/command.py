@@ -1,24 +1,47 @@
-"""Commands that are run for the user (``-- COMMAND ARGUMENT ...``), with one line where one can't be started."""
+"""Programs that are run for the user (``-- COMMAND ARGUMENT ...``), with one line where one can't be started."""
 
 from __future__ import annotations
 
-import argparse
+import os
 import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbcache.cli.text import CommandError
+from nbcache import config
+from nbcache.cli import place
+from nbcache.cli.text import CommandError, UsageError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Mapping, Sequence
+
+    from nbcache.store import Store
 
 
 def given(args: argparse.Namespace) -> list[str]:
     """Return the command; nothing where none was given."""
     argv: list[str] = args.argv
     return argv[1:] if argv[:1] == ["--"] else argv
+
+
+def needed(args: argparse.Namespace, who: str) -> list[str]:
+    """Return the command. Raises UsageError where none was given."""
+    argv = given(args)
+    if not argv:
+        raise UsageError(f"{who}: no command given: nbcache {who} -- python program.py")
+    return argv
+
+
+def behind(args: argparse.Namespace, usage: str) -> tuple[list[str], list[str]]:
+    """Return the words before a ``--``, and the command behind it, if there is one. Raises UsageError."""
+    words: list[str] = args.argv
+    dash = words.index("--") if "--" in words else len(words)
+    if dash == len(words) - 1:
+        raise UsageError(usage)
+    return words[:dash], words[dash + 1 :]
 
 
 @contextmanager
@@ -48,3 +71,26 @@ def run(argv: Sequence[str], environ: Mapping[str, str], who: str) -> int:
         signal.signal(signal.SIGINT, before[0])
         signal.signal(signal.SIGTERM, before[1])
     return status if status >= 0 else 128 - status
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """A program that is run to see what it compiles, and where that is collected: a store of its own, a warm list."""
+
+    argv: list[str]
+    root: str
+    record: str
+
+    def run(self, cpu: str) -> None:
+        """Run the program for a processor. Raises CommandError if that can't be done, or the program fails."""
+        status = run(self.argv, config.exercise_environment(self.root, self.record, cpu), "bundle")
+        if status:
+            raise CommandError(f"the program ended with status {status} when it was run for {cpu}: nothing is made")
+
+    def opened(self, args: argparse.Namespace) -> Store:
+        """Open the store that the program filled. Raises CommandError if it didn't."""
+        if not os.path.isdir(self.root):
+            raise CommandError(
+                "the program didn't use nbcache: is it installed in the Python that the program runs in?"
+            )
+        return place.opened(place.settings_of(args)._replace(dir=self.root, readonly=False))

@@ -234,7 +234,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        "report", "report:report", "write an HTML page about the store",
+        "report", "reporting.page:report", "write an HTML page about the store",
         "Write one HTML page: hit rate over time, what costs most, why functions miss, what would be evicted, "
         "and which packages keep changing keys. It needs no network and holds no script.",
         (

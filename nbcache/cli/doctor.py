@@ -1,6 +1,6 @@
 """``nbcache doctor``: what is set up how, what is wrong, and what to do about it. Changes nothing.
 
-With a command after ``--`` it runs that instead, and says what was compiled; see `nbcache.cli.tallied`.
+With a command after ``--`` it runs that instead, and says what was compiled; see `nbcache.cli.run`.
 
 A finding is fine, a remark ("!": works, but not as well as it could; the status stays 0), or wrong ("x": nbcache is off
 or can't do its work; the status is 1).
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import nbcache
 from nbcache import capabilities, config, processors, pythons, values
-from nbcache.cli import command, remote, upkeep
+from nbcache.cli import command, remote, run, upkeep
 from nbcache.cli.place import away_from_strangers, layer_places, settings_of
 from nbcache.cli.text import plural, print_json, printable, size
 from nbcache.errors import PublicationError
@@ -65,14 +65,13 @@ NFS_SEES_NEWS = frozenset({"lookupcache=pos", "lookupcache=positive", "lookupcac
 
 
 def examine(args: argparse.Namespace) -> int:
-    """Print the findings; the status is 1 when something is wrong. With a command, see `tallied`."""
+    """Print the findings; the status is 1 when something is wrong. With a command, see `run.tally_of`."""
     settings = settings_of(args)
     argv = command.given(args)
     if argv:
-        from nbcache.cli import tallied
-
         # Only a directory named here or in the environment is the command's too; others are for the commands alone.
-        return tallied.run(argv, tallied.environment(settings.dir if args.dir else None), as_json=args.json)
+        named = {"NBCACHE_DIR": settings.dir} if args.dir and settings.dir else {}
+        return run.tally_of(argv, {**os.environ, **named}, as_json=args.json)
     with away_from_strangers(Trust(settings.trusted_uids)):
         findings = [*check_versions(), *check_cuda(), *check_processor(settings), *check_settings(settings)]
         findings += [*check_store(settings), *check_switch(settings)]

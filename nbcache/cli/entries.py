@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nbcache.store import Store
-    from nbcache.store.entry import Header
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry, Header
     from nbcache.store.listing import EntryInfo
     from nbcache.store.publication import Publication
 
@@ -141,7 +140,7 @@ def find_key(stores: Iterable[Store], prefix: str) -> str:
     return keys[0]
 
 
-def read_components(entry: FoundEntry) -> dict[str, str]:
+def read_components(entry: Entry) -> dict[str, str]:
     """Return the labels and values that went into an entry's key; empty when it doesn't tell."""
     raw = entry.section("components")
     try:
@@ -190,7 +189,7 @@ def _as_json(info: EntryInfo, header: Header | None, last: float) -> dict[str, A
     return row
 
 
-def _details(entry: FoundEntry) -> dict[str, Any]:
+def _details(entry: Entry) -> dict[str, Any]:
     header = entry.header
     names = ("kind", "function", "signature", "toolchain", "compile_seconds", "created", "build", "guard")
     return {
@@ -204,7 +203,7 @@ def _details(entry: FoundEntry) -> dict[str, Any]:
     }
 
 
-def _print_entry(entry: FoundEntry) -> None:
+def _print_entry(entry: Entry) -> None:
     header = entry.header
     _print_group(
         "",

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from nbcache.cli.place import settings_of
+from nbcache.cli.place import directory_of, settings_of
 from nbcache.cli.text import CommandError, UsageError, printable
 from nbcache.store import atomic
 
@@ -29,8 +29,7 @@ def metrics(args: argparse.Namespace) -> int:
     from nbcache.metrics.looking import Looker
 
     settings = settings_of(args)
-    if settings.dir is None:
-        raise CommandError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
+    directory_of(settings)
     look = Looker(lambda: settings).look(PATIENCE)
     data, _ = families.text(families.of_store(look))
     if args.textfile is None:

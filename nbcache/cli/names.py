@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import nbcache
 from nbcache import importing
-from nbcache.cli.place import away_from_strangers, open_named, open_store, settings_of
+from nbcache.cli.place import away_from_strangers, directory_of, open_named, open_store, opened, settings_of
 from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, seconds, size, table
 from nbcache.errors import NbcacheError, NotPublishedError, PublicationError
 from nbcache.protocol import manifests
-from nbcache.store import Refusal, Store
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     import argparse
 
+    from nbcache.store import Store
     from nbcache.store.publication import Publication
 
 
@@ -32,12 +32,10 @@ _PATTERN = frozenset("*?[")
 def publish(args: argparse.Namespace) -> int:
     """Publish a function that a module has."""
     settings = settings_of(args)
-    if settings.dir is None:
-        raise UsageError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
-    args.dir = settings.dir
+    args.dir = directory_of(settings)
     trust = Trust(settings.trusted_uids)
     with away_from_strangers(trust) as problem:
-        nbcache.enable(settings.dir)
+        nbcache.enable(args.dir)
         function = _imported(args.function, trust, problem)
         try:
             expires = None if args.expires is None else seconds(args.expires)
@@ -50,7 +48,7 @@ def publish(args: argparse.Namespace) -> int:
                 f"{args.function} can't be compiled: {type(error).__name__}: {_first_line(error)}"
             ) from error
         found = open_store(args).names.read(args.name)
-    print(f"{args.name}, version {found.version}: published in {settings.dir}")
+    print(f"{args.name}, version {found.version}: published in {args.dir}")
     return 0
 
 
@@ -136,10 +134,7 @@ def fetch(args: argparse.Namespace) -> int:
     sources = {store.path, *(source.path for source in named.values())}
     if not args.to or os.path.realpath(path) in sources:
         raise UsageError(f"--to: not another store than {' and '.join(sorted(sources))}: {args.to!r}")
-    settings = settings_of(args)
-    target = Store.open(settings._replace(dir=path, readonly=False))
-    if isinstance(target, Refusal):
-        raise CommandError(target.reason)
+    target = opened(settings_of(args)._replace(dir=path, readonly=False))
     for name in args.name:
         done = fetching.fetch(named.get(name, store), target, name)
         print(f"{name}, version {done.publication.version}: {size(done.size)} are in {target.path}")

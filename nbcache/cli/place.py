@@ -43,14 +43,19 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
 
 def directory_of(settings: Settings) -> str:
-    """Return the directory of a store that exists; otherwise raise CommandError, which says what to do."""
+    """Return the directory that settings name, whether or not it is there. Raises CommandError if they name none."""
     if settings.dir is None:
         raise CommandError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
-    if not os.path.lexists(settings.dir) or (
-        os.path.isdir(settings.dir) and not os.path.isdir(os.path.join(settings.dir, layout.OBJECTS))
-    ):
-        raise CommandError(f"no cache in {settings.dir} yet: run a program with NBCACHE_DIR={settings.dir}")
     return settings.dir
+
+
+def opened(settings: Settings) -> Store:
+    """Open the store that settings name, making it if they let it be written; raise CommandError with the reason."""
+    directory_of(settings)
+    store = Store.open(settings)
+    if isinstance(store, Refusal):
+        raise CommandError(store.reason)
+    return store
 
 
 def layer_places(settings: Settings) -> list[Place]:
@@ -118,14 +123,16 @@ def open_store(args: argparse.Namespace, *, write: bool = False, looking: bool =
     """
     settings = settings_of(args)
     directory = directory_of(settings)
+    if not os.path.lexists(directory) or (
+        os.path.isdir(directory) and not os.path.isdir(os.path.join(directory, layout.OBJECTS))
+    ):
+        raise CommandError(f"no cache in {directory} yet: run a program with NBCACHE_DIR={directory}")
     if looking and os.geteuid() == 0:
         owner = os.stat(directory).st_uid
         settings = settings._replace(trusted_uids=settings.trusted_uids | {owner})
     if write and settings.readonly:
         raise CommandError(f"{directory}: NBCACHE_READONLY is set")
-    store = Store.open(settings if write else settings._replace(readonly=True))
-    if isinstance(store, Refusal):
-        raise CommandError(store.reason)
+    store = opened(settings if write else settings._replace(readonly=True))
     if write and not store.writable:
         raise CommandError(f"{directory}: no permission to write")
     return store

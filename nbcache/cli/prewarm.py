@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 import tempfile
 from typing import TYPE_CHECKING
 
 from nbcache import capabilities, config, processors
-from nbcache.cli.place import away_from_strangers, settings_of
+from nbcache.cli import command
+from nbcache.cli.place import away_from_strangers, opened, settings_of
 from nbcache.cli.serve import farm_of, limits_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
 from nbcache.importing import Paths
 from nbcache.protocol import heartbeats
 from nbcache.regular import open_to_read_or_pipe
-from nbcache.store import Refusal, Store
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from nbcache.config import Settings
     from nbcache.daemon.prewarming import Wish
+    from nbcache.store import Store
     from nbcache.trust import Trust
 
 
@@ -133,15 +133,10 @@ def _wishes(args: argparse.Namespace, store: Store) -> tuple[list[Wish], list[st
     from nbcache.daemon import prewarming
 
     wishes: list[Wish] = [prewarming.from_module(name) for name in args.module]
-    complaints: list[str] = []
     with tempfile.TemporaryDirectory(prefix="nbcache-prewarm-") as folder:
         status, used = _run(args.run, store, folder) if args.run else (0, [])
-        for path in [*args.list, *used]:
-            for wish in prewarming.from_list(lines_of(path, store.trust)):
-                if isinstance(wish, str):
-                    complaints.append(f"{path}: {wish}")
-                else:
-                    wishes.append(wish)
+        listed, complaints = wishes_of([*args.list, *used], store.trust)
+    wishes.extend(listed)
     if args.from_store:
         wishes.extend(prewarming.from_store(store))
     return wishes, complaints, status
@@ -165,11 +160,7 @@ def _say(wished: int, failed: list[dict[str, str]], complaints: list[str]) -> No
 
 
 def _store_to_fill(settings: Settings, *, asking: bool) -> Store:
-    if settings.dir is None:
-        raise UsageError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
-    store = Store.open(settings)
-    if isinstance(store, Refusal):
-        raise CommandError(store.reason)
+    store = opened(settings)
     if asking and not any(each.alive for each in heartbeats.read(store.path, store.trust)):
         raise CommandError(f"no daemon of {store.path} is alive")
     if not asking and not store.writable:
@@ -177,12 +168,20 @@ def _store_to_fill(settings: Settings, *, asking: bool) -> Store:
     return store
 
 
-def _run(command: list[str], store: Store, folder: str) -> tuple[int, list[str]]:
+def _run(argv: list[str], store: Store, folder: str) -> tuple[int, list[str]]:
     """Run a program; return its exit status and the warm list that it wrote, if it compiled anything."""
     path = f"{folder}/list"
-    environment = config.child_environment(store.path, path)
-    status = subprocess.run(command, env=environment, check=False).returncode  # noqa: S603  what the caller names
+    status = command.run(argv, config.child_environment(store.path, path), "prewarm")
     return status, [path] if os.path.exists(path) else []
+
+
+def wishes_of(paths: list[str], trust: Trust) -> tuple[list[Wish], list[str]]:
+    """Return what warm lists name, and their lines that are no requests."""
+    from nbcache.daemon import prewarming
+
+    found = [(path, wish) for path in paths for wish in prewarming.from_list(lines_of(path, trust))]
+    complaints = [f"{path}: {wish}" for path, wish in found if isinstance(wish, str)]
+    return [wish for _, wish in found if not isinstance(wish, str)], complaints
 
 
 def lines_of(path: str, trust: Trust) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import nbcache
-from nbcache.cli.place import open_store, settings_of
+from nbcache.cli.place import directory_of, open_store, settings_of
 from nbcache.cli.text import CommandError, Progress, print_json, printable
 from nbcache.protocol import helper, requests
 from nbcache.regular import open_to_read_or_pipe
@@ -24,9 +24,7 @@ _ANSWER_SECONDS: Final = 2.0
 
 def remote(args: argparse.Namespace) -> int:
     """Show the status, which is 1 when something is wrong; or end the helper."""
-    settings = settings_of(args)
-    if not settings.remote:
-        raise CommandError("no remote cache: NBCACHE_REMOTE is not set")
+    settings = _settings(args)
     if args.action == "stop":
         ask(settings, "stop")
         return 0
@@ -77,12 +75,17 @@ def _helper(args: argparse.Namespace) -> Helper:
     """What a helper is made of, in this process: nobody waits for a function here."""
     from nbcache.remote.helper import Helper
 
+    settings = _settings(args)
+    directory_of(settings)
+    return Helper(settings)
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    """The settings, which name a remote cache. Raises CommandError if they don't."""
     settings = settings_of(args)
     if not settings.remote:
         raise CommandError("no remote cache: NBCACHE_REMOTE is not set")
-    if settings.dir is None:
-        raise CommandError("no cache directory: set NBCACHE_DIR or pass --dir DIR")
-    return Helper(settings)
+    return settings
 
 
 def _named(lists: list[str]) -> Iterator[str]:

@@ -6,38 +6,53 @@ status are the command's own. The switch itself is the ``.pth`` file of the Pyth
 ``nbcache check -- CMD``: run a command with every hit compiled all the same, and say whether that was the same. It sets
 ``NBCACHE_CHECK=all`` for the command and its children, and adds up what their usage records say of it. Other processes
 that use the store meanwhile are in these sums, if they check hits as well.
+
+``nbcache doctor -- CMD``: run a command and say what was compiled in it and in its children, cache or no cache.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, NoReturn
+import tempfile
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from nbcache import tally
 from nbcache.cli import command
 from nbcache.cli.place import DEFAULT, settings_of
-from nbcache.cli.text import CommandError, UsageError, duration, plural, table
+from nbcache.cli.text import CommandError, duration, plural, print_json, printable, table
 from nbcache.store import reasons, usage
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from nbcache.tally import Process
+
+
+SHOWN = 20
+"""How many functions are listed; ``--json`` has them all."""
+_TITLES = {tally.COMPILE: "compile events", tally.PIPELINE: "pipelines", tally.LLVM: "LLVM runs"}
 
 
 def run(args: argparse.Namespace) -> int:
     """Become the command; with ``--stats``, wait for it and print a line. Else it only returns by raising."""
-    argv = command.given(args)
-    if not argv:
-        raise UsageError("run: no command given: nbcache run -- python program.py")
-    settings = settings_of(args)
-    directory = settings.dir or os.path.expanduser(DEFAULT)
-    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    argv = command.needed(args, "run")
+    directory, trust = _place(args)
     if args.progress:
         os.environ["NBCACHE_PROGRESS"] = "1"
     if args.stats:
-        return _run_and_sum_up(argv, directory, Trust(settings.trusted_uids))
+        return _run_and_sum_up(argv, directory, trust)
     return _become(argv, directory)
+
+
+def _place(args: argparse.Namespace) -> tuple[str, Trust]:
+    """Return the store's directory, above which all is there, and whose records are believed."""
+    settings = settings_of(args)
+    directory = settings.dir or os.path.expanduser(DEFAULT)
+    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    return directory, Trust(settings.trusted_uids)
 
 
 def _become(argv: list[str], directory: str) -> NoReturn:
@@ -62,13 +77,8 @@ def _run_and_sum_up(argv: list[str], directory: str, trust: Trust) -> int:
 
 def check(args: argparse.Namespace) -> int:
     """Run the command, and print what came of checking its hits."""
-    argv = command.given(args)
-    if not argv:
-        raise UsageError("check: no command given: nbcache check -- python program.py")
-    settings = settings_of(args)
-    directory = settings.dir or os.path.expanduser(DEFAULT)
-    trust = Trust(settings.trusted_uids)
-    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    argv = command.needed(args, "check")
+    directory, trust = _place(args)
     before = _counted(directory, trust)
     status = command.run(argv, {**os.environ, "NBCACHE_DIR": directory, "NBCACHE_CHECK": "all"}, "check")
     after = _counted(directory, trust)
@@ -100,3 +110,52 @@ def verdict(checks: Mapping[str, int]) -> list[str]:
 
 def _counted(root: str, trust: Trust) -> usage.Record:
     return usage.merge(usage.read(root, trust=trust))
+
+
+def tally_of(argv: Sequence[str], environ: Mapping[str, str], *, as_json: bool) -> int:
+    """Run `argv` with NBCACHE_COUNT set, print what was compiled after all that it prints, and return its exit status.
+
+    A command that a signal ended has 128 and the signal's number, as in a shell. Its standard streams are ours.
+    """
+    with tempfile.TemporaryDirectory(prefix="nbcache-doctor-") as directory:
+        status = command.run(argv, {**environ, "NBCACHE_COUNT": directory}, "doctor")
+        processes = tally.read(directory)
+    if as_json:
+        print_json(_tally_as_json(processes, status))
+    else:
+        _print_tally(processes)
+    return status
+
+
+def _tally_as_json(processes: list[Process], status: int) -> dict[str, Any]:
+    return {
+        "status": status,
+        "totals": tally.totals(processes),
+        "processes": [
+            {"pid": process.pid, "parent": process.parent, "argv": process.argv, **process.events}
+            for process in processes
+        ],
+    }
+
+
+def _print_tally(processes: list[Process]) -> None:
+    totals = tally.totals(processes)
+    rows = [("processes that import Numba", len(processes)), *((_TITLES[kind], totals[kind]) for kind in tally.KINDS)]
+    print()
+    for line in table(rows, right="<>"):
+        print(line)
+    if not processes:
+        print(f"\nNone was seen. The Python of the command needs nbcache installed; ours is {sys.executable}.")
+    for kind in tally.KINDS:
+        _print_names(kind, tally.names(processes, kind).most_common())
+    sys.stdout.flush()
+
+
+def _print_names(kind: str, counted: list[tuple[str, int]]) -> None:
+    if not counted:
+        return
+    print(f"\n{_TITLES[kind]}:")
+    for name, count in counted[:SHOWN]:
+        print(f"  {printable(name)}" + (f"  ({count} times)" if count > 1 else ""))
+    if len(counted) > SHOWN:
+        print(f"  and {len(counted) - SHOWN} more; --json lists them all")

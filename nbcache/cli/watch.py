@@ -59,13 +59,10 @@ def watch(args: argparse.Namespace) -> int:
 
 def _given(args: argparse.Namespace) -> tuple[tuple[str, ...], list[str]]:
     """Return the directories, as they are named and as they really are, and the command. Raises UsageError."""
-    dash = args.argv.index("--") if "--" in args.argv else len(args.argv)
-    named, argv = args.argv[:dash], args.argv[dash + 1 :]
+    named, argv = command.behind(args, "watch: no command given: nbcache watch -- python program.py")
     for each in named:
         if not os.path.isdir(each):
             raise UsageError(f"watch: {each} is no directory; the command follows --: nbcache watch src -- python x.py")
-    if "--" in args.argv and not argv:
-        raise UsageError("watch: no command given: nbcache watch -- python program.py")
     return tuple({path for each in named for path in (os.path.abspath(each), os.path.realpath(each))}), argv
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from nbcache.glue.entries.meta import Packed
     from nbcache.glue.entries.wrappers import RuntimeUnit
     from nbcache.glue.keys.units import Unit
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry
 
     AnyUnit = Unit | RuntimeUnit | WrapperUnit | CudaUnit
 
@@ -47,7 +47,7 @@ _DRAWS: Final = 1 << 32
 class Expected(Record):
     """An entry that would have been used."""
 
-    entry: FoundEntry
+    entry: Entry
     front_end: bytes | None
     """What it says of what the front end made."""
     fits: bool
@@ -82,7 +82,7 @@ class CheckedLookup(Lookup):
         if library is not None and (shared := self._shared(unit, target_context, library)) is not None:
             return self._uncompared(shared, reasons.SHARED)
 
-        def take(entry: FoundEntry) -> Expected:
+        def take(entry: Entry) -> Expected:
             build = entry.header.build
             cres, _ = load.unpack(unit, target_context, self._reader(entry), build, self._part, self._history)
             if isinstance(cres, LiteralsRequested):
@@ -103,7 +103,7 @@ class CheckedLookup(Lookup):
             unit.stand_in(*symbols)
             self._confirmed[unit] = symbols
 
-        def take(entry: FoundEntry) -> Expected:
+        def take(entry: Entry) -> Expected:
             load.unpack_library(unit, self._reader(entry), rebuild)
             return self._expect(entry, None)
 
@@ -160,7 +160,7 @@ class CheckedLookup(Lookup):
         # Not by the module `random`: a program may have seeded that.
         return int.from_bytes(os.urandom(4), "little") < self._most
 
-    def _expect(self, entry: FoundEntry, symbols: tuple[str, str] | None) -> Expected:
+    def _expect(self, entry: Entry, symbols: tuple[str, str] | None) -> Expected:
         if self._trials is not None:  # nothing of it is called, so nothing good is known of it
             self._trials.withdraw(entry.digest)
         said, code = entry.section(front_end.SECTION), entry.section("object")
@@ -168,7 +168,7 @@ class CheckedLookup(Lookup):
         return Expected(entry, said, fits, symbols)
 
     def _to_be_compiled(
-        self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[FoundEntry], Expected], *, waited: bool = False
+        self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[Entry], Expected], *, waited: bool = False
     ) -> Found:
         """Look an entry up, and have its unit compiled all the same."""
         self._examining = True
@@ -189,11 +189,11 @@ class CheckedLookup(Lookup):
     def _count_as_used(self, unit: AnyUnit, expected: Expected, result: str) -> None:
         """Count a check, and a hit that saved nothing; wrappers of what was compiled are looked up by the entry's."""
         self._counters.checked(result)
-        self._counters.hit(expected.entry.header.key, unit.name, 0.0)
+        self._counters.hit(expected.entry.header.key, 0.0)
         if expected.symbols is not None:
             self._confirmed[unit] = expected.symbols
 
-    def _set_aside(self, unit: AnyUnit, entry: FoundEntry) -> None:
+    def _set_aside(self, unit: AnyUnit, entry: Entry) -> None:
         """Say that an entry is wrong, and see to it that nobody uses it any more."""
         self.condemned.add(unit.key)
         done = "it can't be set aside by this process, so others go on using it"

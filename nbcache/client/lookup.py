@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from nbcache.glue.overloads.history import History
     from nbcache.keyring import Group
     from nbcache.store.directory import Store
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry
 
 _log = logging.getLogger("nbcache")
 _ONLY_FOR_MISSES = (
@@ -140,11 +140,11 @@ class Lookup:
         self._make_remote = remote
         self._remote: Remote | None = None
 
-    def entries(self, key: str) -> Iterator[FoundEntry]:
+    def entries(self, key: str) -> Iterator[Entry]:
         """Yield each entry of a key that may be used here, in the store or in a layer under it."""
         return map(self.noted, self._places.find_key(key))
 
-    def noted(self, entry: FoundEntry) -> FoundEntry:
+    def noted(self, entry: Entry) -> Entry:
         """Note who signed an entry that is about to be used, before anything of it is read; return it."""
         header = entry.header
         if header.signed is not None or BESIDE in header.extra:
@@ -162,7 +162,7 @@ class Lookup:
             return shared
         caveats: list[tuple[Any, ...]] = []
 
-        def take(entry: FoundEntry) -> Any:
+        def take(entry: Entry) -> Any:
             build = entry.header.build
             cres, meta = load.unpack(unit, target_context, self._reader(entry), build, self._part, self._history)
             self.owners[build] = entry.header.key
@@ -187,7 +187,7 @@ class Lookup:
     def library(self, unit: RuntimeUnit | WrapperUnit, rebuild: Callable[[], Any]) -> Found:
         """The library of a unit, and the name of the function in it that is wanted; *rebuild* makes it anew."""
 
-        def take(entry: FoundEntry) -> tuple[Any, str]:
+        def take(entry: Entry) -> tuple[Any, str]:
             found: tuple[Any, str] = load.unpack_library(unit, self._reader(entry), rebuild)
             self._count(unit, entry)
             return found
@@ -201,7 +201,7 @@ class Lookup:
         """What *unpack* makes of the first variant that can be used here, for a unit for a GPU; *waited* as above."""
         caveats: list[tuple[Any, ...]] = []
 
-        def take(entry: FoundEntry) -> Any:
+        def take(entry: Entry) -> Any:
             result, warned_of = unpack(unit, self._reader(entry))
             caveats.extend(warned_of)
             self._count(unit, entry)
@@ -213,7 +213,7 @@ class Lookup:
         found.caveats = caveats
         return found
 
-    def _reader(self, entry: FoundEntry) -> Callable[[str], bytes | None]:
+    def _reader(self, entry: Entry) -> Callable[[str], bytes | None]:
         """What gives sections of an entry, now or as long as what was loaded of it is used."""
 
         def read(name: str) -> bytes | None:
@@ -224,7 +224,7 @@ class Lookup:
 
         return read
 
-    def _drop(self, entry: FoundEntry) -> None:
+    def _drop(self, entry: Entry) -> None:
         """Remove a damaged entry, so that who misses it builds it.  Never raises."""
         if entry.digest in self._dropped:
             return
@@ -291,7 +291,7 @@ class Lookup:
         return self._remote
 
     def _first(
-        self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[FoundEntry], Any], *, waited: bool = False
+        self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[Entry], Any], *, waited: bool = False
     ) -> Found:
         """What *take* makes of the first variant of the unit's key that can be used here, or that came from a tier."""
         if self._recache:
@@ -312,7 +312,7 @@ class Lookup:
         return found
 
     def _local(
-        self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[FoundEntry], Any], *, waited: bool = False
+        self, unit: Unit | RuntimeUnit | WrapperUnit, take: Callable[[Entry], Any], *, waited: bool = False
     ) -> Found:
         """What *take* makes of the first variant in the store that can be used here."""
         found = Found()
@@ -333,7 +333,7 @@ class Lookup:
                 self._withdraw(entry, begins)
                 rejected.append(str(exc))
                 is_ours = _stands_for(entry) == unit.key and not entry.layer
-                found.is_usable = found.is_usable or (is_ours and entry.whole)
+                found.is_usable = found.is_usable or (is_ours and entry.sections() is not None)
                 if isinstance(exc, InUse):
                     self.twins[unit.key] = self.twins.get(unit.key, 0) + 1
             except Exception as raised:  # noqa: BLE001  an entry that can't be loaded is a miss, whatever the reason
@@ -355,7 +355,7 @@ class Lookup:
 
         return not len(self._frames) and calls.is_called(getattr(unit, "owner", None))
 
-    def _is_condemned(self, entry: FoundEntry, *, waits: bool = False) -> bool:
+    def _is_condemned(self, entry: Entry, *, waits: bool = False) -> bool:
         """Whether an entry that nobody is known to have used well is to be passed over; else it is put on trial."""
         if not self._on_trial().begin(entry, waits=waits):
             self.condemned.add(entry.header.key)
@@ -372,25 +372,25 @@ class Lookup:
             self._trials = Trials(self._store)
         return self._trials
 
-    def _withdraw(self, entry: FoundEntry, begins: bool) -> None:
+    def _withdraw(self, entry: Entry, begins: bool) -> None:
         """An entry that this process *begins* with could not be loaded, so nobody got through with it."""
         if begins and self._trials is not None:
             self._trials.withdraw(entry.digest)
 
-    def _count(self, unit: Unit | RuntimeUnit | WrapperUnit, entry: FoundEntry | None) -> None:
+    def _count(self, unit: Unit | RuntimeUnit | WrapperUnit, entry: Entry | None) -> None:
         """A hit: of an *entry*, or of what this process has loaded before."""
         if entry is None:
-            self._counters.hit(unit.key, unit.name, 0.0)
+            self._counters.hit(unit.key, 0.0)
             return
         entry.used = True
         header, source = entry.header, entry.layer
         if _stands_for(entry) != unit.key:
             source = f"{source}, {header.extra.get('cpu')}".removeprefix(", ")
         # What is in use is the entry, whatever it was asked for as: nobody else would keep it from being evicted.
-        self._counters.hit(header.key, unit.name, header.compile_seconds, source)
+        self._counters.hit(header.key, header.compile_seconds, source)
 
     def _accept(
-        self, unit: Unit, meta: Meta | LiteralsMeta, entry: FoundEntry | None = None, *, bound: Collection[str]
+        self, unit: Unit, meta: Meta | LiteralsMeta, entry: Entry | None = None, *, bound: Collection[str]
     ) -> list[tuple[Any, ...]]:
         """An entry is used: what its compilation did to others is owed now.  Returns what it warned of."""
         uses, consulted = meta.uses, meta.consulted
@@ -415,6 +415,6 @@ class Lookup:
         return caveats
 
 
-def _stands_for(entry: FoundEntry) -> Any:
+def _stands_for(entry: Entry) -> Any:
     """The key that an entry is found under, or that it stands for in a user's room."""
     return entry.header.extra.get("of", entry.header.key)

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
     from nbcache.store.directory import Store
-    from nbcache.store.entry import Header
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry, Header
     from nbcache.store.layers import Place
 
 _log = logging.getLogger("nbcache")
@@ -42,7 +41,7 @@ class Places:
         self._maker = maker
         self._layers: list[Store] | None = None
 
-    def find(self, unit: Unit | RuntimeUnit | WrapperUnit, reject: Callable[[str], None]) -> Iterator[FoundEntry]:
+    def find(self, unit: Unit | RuntimeUnit | WrapperUnit, reject: Callable[[str], None]) -> Iterator[Entry]:
         """Yield each entry that may be used for a unit, the best first; *reject* as of :meth:`Store.find`."""
         # What stands for an entry of this process's past asks for that one, which may be a lower processor's.
         if getattr(unit, "of_the_past", False):
@@ -60,7 +59,7 @@ class Places:
             for place in (self._store, *layers) if cpu in self._settings.cpu_ladder else layers:
                 yield from (entry for entry in place.find(key, reject) if _is_strict(entry.header))
 
-    def find_key(self, key: str, reject: Callable[[str], None] = lambda _reason: None) -> Iterator[FoundEntry]:
+    def find_key(self, key: str, reject: Callable[[str], None] = lambda _reason: None) -> Iterator[Entry]:
         """Yield each entry of a key that an entry named which is used here, if it is for a processor that will do."""
         for entry in self._store.find(key, reject):
             if self._admits(entry.header):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nbcache.published.load import WithNumba
     from nbcache.published.proof import Proof
     from nbcache.store.directory import Store
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry
     from nbcache.store.publication import Publication
 
 _log = logging.getLogger("nbcache")
@@ -180,7 +180,7 @@ class _Entries:
         self._name = name
         self._session = session
 
-    def find(self, key: str) -> Iterator[FoundEntry]:
+    def find(self, key: str) -> Iterator[Entry]:
         """Yield each entry of a key. Raises PublicationError if one can't be put into the store."""
         self._session.publishing.store_checked(key)
         for entry in self._session.entries(key):

@@ -301,7 +301,7 @@ class Publishing:
         with looking_away():
             published = self._store.publish(header, packed.sections, recache=again, durable=False)
         if published.ok:
-            self._counters.published(unit.key)
+            self._counters.published()
             self._offer(unit.key)
         else:
             self._counters.error("publish")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.units import Unit
     from nbcache.store.directory import Store
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry
 
 _log = logging.getLogger("nbcache")
 
@@ -105,7 +105,7 @@ class ClientSession:
         """Whether anything was loaded, and so possibly nothing of Numba's registries was."""
         return self.lookup.has_hits
 
-    def entries(self, key: str) -> Iterator[FoundEntry]:
+    def entries(self, key: str) -> Iterator[Entry]:
         """Yield each entry of a key that may be used here, in the store or in a layer under it."""
         return self.lookup.entries(key)
 

@@ -25,7 +25,7 @@ from nbcache.store import drops, first_calls, layout, quarantine
 
 if TYPE_CHECKING:
     from nbcache.store.directory import Store
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry
 
 LOOK_SECONDS: Final = 10.0
 """How long what other users crashed with is believed to be all [s]."""
@@ -59,7 +59,7 @@ class Places:
         """The digests of the entries that are loaded for this call."""
         self._taken: dict[str, tuple[int, bytes]] = {}
 
-    def take(self, fd: int, at: int, entry: FoundEntry) -> None:
+    def take(self, fd: int, at: int, entry: Entry) -> None:
         """Write into a record that is locked. Raises OSError."""
         if self._lifeline is None:
             self._lifeline = first_calls.Lifeline()
@@ -115,7 +115,7 @@ class Trials:
         self._called: set[Places] = set()
         self._patience = PATIENCE_SECONDS
 
-    def begin(self, entry: FoundEntry, *, waits: bool = False) -> bool:
+    def begin(self, entry: Entry, *, waits: bool = False) -> bool:
         """Take a place, as an entry is about to be loaded; return False if it is to be passed over.
 
         With *waits*, it is called at once, and a place waited for. Never raises.
@@ -182,7 +182,7 @@ class Trials:
             first_calls.write(fd, at)
         first_calls.unlock(fd, at)
 
-    def condemn(self, entry: FoundEntry) -> bool:
+    def condemn(self, entry: Entry) -> bool:
         """Have an entry passed over, as if programs had crashed with it; return whether it will be. Raises OSError."""
         self.withdraw(entry.digest)
         is_doubtful = quarantine.disapprove(self._store.path, entry)
@@ -253,7 +253,7 @@ class Trials:
         suspect = self._others.get(digest)
         return 0 if suspect is None else suspect.weight()
 
-    def _enter(self, entry: FoundEntry, waits: bool) -> bool:
+    def _enter(self, entry: Entry, waits: bool) -> bool:
         """Take a place, if there is one; return False if there will be none. Raises OSError, ValueError."""
         places = self._open.get(threading.get_ident())
         if places is None:
@@ -271,7 +271,7 @@ class Trials:
         finally:
             self._patience -= time.monotonic() - began
 
-    def _try(self, entry: FoundEntry, places: Places) -> bool | None:
+    def _try(self, entry: Entry, places: Places) -> bool | None:
         """Whether there is a place, which is taken then, or will be any; None if nobody knows yet. Raises OSError."""
         fd = self._opened().fd()
         free: list[int] = []

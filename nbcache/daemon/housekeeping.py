@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nbcache.daemon.commons import Commons
     from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry
     from nbcache.store.quarantine import Suspect
 
 _log = logging.getLogger("nbcache")
@@ -219,9 +219,7 @@ def have_rebuilt(store: Store, audit: Audit, asked: Callable[[Request], None]) -
                         _have_rebuilt(store, found, suspect, audit, asked)
 
 
-def _have_rebuilt(
-    store: Store, found: FoundEntry, suspect: Suspect, audit: Audit, asked: Callable[[Request], None]
-) -> None:
+def _have_rebuilt(store: Store, found: Entry, suspect: Suspect, audit: Audit, asked: Callable[[Request], None]) -> None:
     header = found.header
     about = {"key": header.key, "function": header.function, "asked": standing.asker(header)}
     caused = {"caused": sorted(suspect.users), "reason": "programs crashed with it"}
@@ -238,7 +236,7 @@ def _have_rebuilt(
     _log.warning("removed the entry of %s because %d programs crashed with it; %s", name, suspect.crashes, what)
 
 
-def _request(found: FoundEntry) -> Request | None:
+def _request(found: Entry) -> Request | None:
     """Return what an entry can be asked for with, in the name of whom it was built for."""
     request, whose = requests.of_entry(found), standing.asker(found.header)
     return request and dataclasses.replace(request, uid=os.geteuid() if whose == standing.OWNER else whose)

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from nbcache.daemon.audit import Audit
     from nbcache.daemon.claims import Claims
     from nbcache.store.directory import Store
-    from nbcache.store.entry import Header
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry, Header
 
 _log = logging.getLogger("nbcache")
 MAX_ENTRY: Final = 256 << 20
@@ -182,10 +181,10 @@ class Publisher:
         if record is not None:
             self._store().write_usage(record)
 
-    def _same(self, ticket: Ticket, header: Header) -> list[FoundEntry]:
+    def _same(self, ticket: Ticket, header: Header) -> list[Entry]:
         """Return the whole entries of this variant that who asked finds, whoever they were built for."""
         found = self._store().find(header.key, uid=ticket.asked)
-        return [each for each in found if each.header.guard == header.guard and each.whole]
+        return [each for each in found if each.header.guard == header.guard and each.sections() is not None]
 
     def _is_for_all(self, ticket: Ticket, key: str) -> bool:
         """Whether a key is nobody's but whose job it is, so that everybody may have what that one makes of it."""

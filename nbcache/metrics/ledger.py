@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from nbcache.store import layout, reasons, usage
+from nbcache.store.content import stamp_of
 from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Ledger:
         """Read nothing yet."""
         self._root = root
         self._known: dict[str, tuple[tuple[int, int], Record | None]] = {}
-        self._folded: tuple[tuple[int, int] | None, Record] = (None, {})
+        self._folded: tuple[tuple[int, int, int] | None, Record] = (None, {})
 
     def sums(self) -> tuple[Record, bool]:
         """Return what all records add up to now, with reasons as words, and whether all were read. Never raises."""
@@ -57,30 +57,21 @@ class Ledger:
 
     def _read_records(self) -> bool:
         """Read what is new, and forget what is gone; return whether that was all."""
-        budget, is_new = usage.Budget(READ_BYTES, READ_SECONDS), usage.First()
+        budget = usage.Budget(READ_BYTES, READ_SECONDS)
         latest: dict[str, tuple[tuple[int, int], Record | None]] = {}
-        seen = 0
-        with suppress(FileNotFoundError), Folder(self._root, layout.USAGE) as folder:
-            for item in islice(folder.json_files(budget.allows), usage.MAX_RECORDS):
-                seen += 1
-                with suppress(OSError):
-                    status = item.stat(follow_symlinks=False)
-                    if not is_new(status):
-                        continue
-                    identity = (status.st_mtime_ns, status.st_size)
-                    known = self._known.get(item.name)
-                    if known is None or known[0] != identity:
-                        if not budget.allows(min(status.st_size, usage.MAX_RECORD)):
-                            continue
-                        known = (identity, self._load(folder, item.name))
-                    latest[item.name] = known
-        self._known = latest
-        return not budget.over and seen < usage.MAX_RECORDS
 
-    @staticmethod
-    def _load(folder: Folder, name: str) -> Record | None:
-        found = usage.load(name, opener=folder.open)
-        return None if found is None else reasons.brief(found[0])
+        def is_new(name: str, status: os.stat_result) -> bool:
+            known = self._known.get(name)
+            if known is None or known[0] != _identity_of(status):
+                return True
+            latest[name] = known
+            return False
+
+        with suppress(FileNotFoundError), Folder(self._root, layout.USAGE) as folder:
+            for name, record, status in usage.records(folder, budget, wanted=is_new):
+                latest[name] = _identity_of(status), None if record is None else reasons.brief(record)
+        self._known = {**self._known, **latest} if budget.over else latest
+        return not budget.over
 
     def _read_sum(self) -> bool:
         """Read the sum if it changed; return whether that was possible, or there is none."""
@@ -106,8 +97,9 @@ class Ledger:
                     break
         return not unseen
 
-    def _identity(self) -> tuple[int, int] | None:
-        with suppress(OSError):
-            status = os.lstat(f"{self._root}/{layout.USAGE_TOTAL}")
-            return status.st_mtime_ns, status.st_ino
-        return None
+    def _identity(self) -> tuple[int, int, int] | None:
+        return stamp_of(f"{self._root}/{layout.USAGE_TOTAL}")
+
+
+def _identity_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_mtime_ns, status.st_size

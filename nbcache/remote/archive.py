@@ -79,13 +79,13 @@ def of_store(store: Store, key: SecretKey | None, trusted: Keyring | None) -> It
     """
     for name in sorted({info.key for info in store.scan()}):
         for found in quarantine.for_others(store.find(name), store.path, store.trust):
-            sections = {each: found.section(each) for each in found.section_sizes}
-            whole = {each: content for each, content in sections.items() if content is not None}
-            signed = found.header.signed
+            sections, signed = found.sections(), found.header.signed
+            if sections is None:
+                continue
             if signed is None and key is not None:
-                signed = (objects.sign(key, found.header, whole),)
-            if len(whole) == len(sections) and (signed or (trusted is not None and trusted.unsigned)):
-                yield entry.encode(found.header._replace(signed=signed or ()), whole)
+                signed = (objects.sign(key, found.header, sections),)
+            if signed or (trusted is not None and trusted.unsigned):
+                yield entry.encode(found.header._replace(signed=signed or ()), sections)
 
 
 def load(path: str, store: Store, trusted: Keyring, refuse: Callable[[str], None]) -> dict[str, int]:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from nbcache.keyring import Keyring
     from nbcache.signatures import SecretKey
-    from nbcache.store.entry import Header, ParsedEntry
+    from nbcache.store.entry import Entry, Header
 
 OBJECT_VERSION: Final = 2
 MAGIC: Final = b"\x89NBR\r\n\x1a\n"
@@ -173,7 +173,7 @@ def _head_of(data: bytes, codec: str) -> Head | None:
     if found is None:
         return None
     signed = tuple(each._replace(value="") for each in found.header.signed or ())
-    return Head(codec, len(data), found.digest.hex(), found.header.guard, signed)
+    return Head(codec, len(data), found.digest, found.header.guard, signed)
 
 
 MAX_OBJECT: Final = 64 << 20
@@ -251,7 +251,7 @@ def open_entry(data: bytes) -> Admitted | str:
     return found if isinstance(found, str) else _whole(found, data)
 
 
-def _examined(data: bytes) -> ParsedEntry | str:
+def _examined(data: bytes) -> Entry | str:
     if len(data) > MAX_OBJECT:
         return DAMAGED
     found = entry.examine(data)
@@ -260,12 +260,11 @@ def _examined(data: bytes) -> ParsedEntry | str:
     return found
 
 
-def _whole(found: ParsedEntry, data: bytes) -> Admitted | str:
-    sections = {name: found.section(name) for name in found.section_sizes}
-    whole = {name: content for name, content in sections.items() if content is not None}
+def _whole(found: Entry, data: bytes) -> Admitted | str:
+    sections = found.sections()
     try:
-        same = len(whole) == len(sections) and entry.encode(found.header, whole) == data
+        same = sections is not None and entry.encode(found.header, sections) == data
     except EntryError:
         # JSON has ways to say what nbcache never says: numbers that are none, say.
         return DAMAGED
-    return Admitted(found.header, whole) if same else DAMAGED
+    return Admitted(found.header, sections) if sections is not None and same else DAMAGED

@@ -167,10 +167,9 @@ class Uploading:
         """
         before = dict(self.counts)
         for found in quarantine.for_others(self._store.find(key), self._store.path, self._store.trust):
-            sections = {name: found.section(name) for name in found.section_sizes}
-            there = {name: content for name, content in sections.items() if content is not None}
-            if len(there) == len(sections):
-                self._upload(found.header, there, whole=whole)
+            sections = found.sections()
+            if sections is not None:
+                self._upload(found.header, sections, whole=whole)
         return {what: count - before[what] for what, count in self.counts.items() if count > before[what]}
 
     def _upload(self, header: Header, sections: Mapping[str, bytes], *, whole: bool) -> None:

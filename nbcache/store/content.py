@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import stat
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import let_pass, suppressed
+from nbcache.passing import suppressed
 from nbcache.process import os
 from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from nbcache.trust import Trust
 
@@ -27,10 +28,7 @@ try:
 except ImportError:  # a Python that keeps it elsewhere
     from hashlib import blake2b
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["MAX_SIGNATURES", "blake2b", "digest_of", "parsed", "read_up_to"]
+__all__ = ["MAX_SIGNATURES", "blake2b", "digest_of", "parsed", "read_json", "read_up_to", "reading", "stamp_of"]
 
 MAX_SIGNATURES: Final = 64
 """How many signatures anything has: verifying one takes some 0.1 ms, and anybody may have written them."""
@@ -100,6 +98,27 @@ def read_up_to(fd: int, most: int) -> bytes:
     return b"".join(parts)
 
 
+def stamp_of(path: str) -> tuple[int, int, int] | None:
+    """Return what tells whether a file is another one now: one ``lstat``; None if there is none. Never raises."""
+    with suppressed(OSError, ValueError):
+        status = os.lstat(path)
+        return status.st_ino, status.st_size, status.st_mtime_ns
+    return None
+
+
+@contextmanager
+def reading(path: str, opener: Callable[[str, int], int] = os.open) -> Iterator[tuple[int, os.stat_result]]:
+    """Open a file that others may have put there, and give its descriptor and status. Raises OSError.
+
+    ``opener`` is what opens it, such as a folder's own.
+    """
+    fd = opener(path, OPEN_FLAGS)
+    try:
+        yield fd, os.fstat(fd)
+    finally:
+        os.close(fd)
+
+
 def read_json(
     path: str,
     limit: int,
@@ -109,18 +128,12 @@ def read_json(
 ) -> tuple[Any, os.stat_result] | None:
     """Return what a file of at most ``limit`` bytes holds, and its status; None for anything else. Never raises.
 
-    With ``trust``, only from a file that passes the rule. What it holds is just JSON of any shape. ``opener`` is what
-    opens it, such as a folder's own; ``parse`` as of :func:`read_json_from`.
+    With ``trust``, only from a file that passes the rule. What it holds is just JSON of any shape. ``opener`` as of
+    :func:`reading`, ``parse`` as of :func:`read_json_from`.
     """
-    try:
-        fd = opener(path, OPEN_FLAGS)
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    try:
+    with suppressed(OSError), reading(path, opener) as (fd, _):
         return read_json_from(fd, limit, trust, parse)
-    finally:
-        os.close(fd)
+    return None
 
 
 def read_json_from(
@@ -134,13 +147,11 @@ def read_json_from(
 
     ``parse`` says what the content means, or raises ValueError; of the content, ``most`` bytes are read, if it says so.
     """
-    try:
+    with suppressed(OSError, ValueError, RecursionError):
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
             return None
         if trust is not None and not trust.allows(status, fd):
             return None
         return parse(read_up_to(fd, status.st_size if most is None else most)), status
-    except (OSError, ValueError, RecursionError) as raised:
-        let_pass(raised)
-        return None
+    return None

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final
 from nbcache.passing import errors, let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.store import layout, tree
-from nbcache.trust import OPEN_FLAGS, Trust
+from nbcache.store.content import reading, stamp_of
+from nbcache.trust import Trust, strerror
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
     from nbcache.keyring import Group, Keyring
     from nbcache.secret import Secret
-    from nbcache.store.entry import Header
+    from nbcache.store.entry import Entry, Header
     from nbcache.store.evict import Plan
-    from nbcache.store.found import FoundEntry
     from nbcache.store.listing import BadEntry, EntryInfo
     from nbcache.store.locks import Lease, Leases
     from nbcache.store.names import Names
@@ -86,7 +86,7 @@ class Store:
         self._recache = recache
         self._max_size = max_size
         self._stem = path + _OBJECTS
-        self._shards: set[str] = set()
+        self._inside = tree.Inside(path, trust)
         self._leases: Leases | None = None
         self._names: Names | None = None
 
@@ -106,7 +106,7 @@ class Store:
             reason = tree.prepare(path, settings.dir, trust, readonly=settings.readonly)
         except (OSError, ValueError) as error:
             let_pass(error)
-            reason = f"NBCACHE_DIR={settings.dir} can't be used: {tree.strerror(error)}"
+            reason = f"NBCACHE_DIR={settings.dir} can't be used: {strerror(error)}"
         if reason is not None:
             return Refusal(reason)
         writable = not settings.readonly and tree.may_write(path)
@@ -121,7 +121,7 @@ class Store:
 
     def find(
         self, key: str, reject: Callable[[str], None] = lambda _reason: None, *, uid: int | None = None
-    ) -> Iterator[FoundEntry]:
+    ) -> Iterator[Entry]:
         """Yield each variant of a key that may be used, base slot first; then what lies in a user's room for it.
 
         The user is *uid*, or who this process looks for, who has none where he may write the store himself.
@@ -136,7 +136,7 @@ class Store:
         if uid is not None and not self.layer:
             yield from self._variants(layout.room(key, uid), reject)
 
-    def _variants(self, key: str, reject: Callable[[str], None]) -> Iterator[FoundEntry]:
+    def _variants(self, key: str, reject: Callable[[str], None]) -> Iterator[Entry]:
         # Imported here: a process may need published names and no entry.
         from nbcache.store.found import variants
 
@@ -178,12 +178,7 @@ class Store:
 
     def exists(self, key: str) -> bool:
         """Whether something lies under a key: one ``stat``, nothing is checked."""
-        try:
-            os.lstat(layout.slot_path(self.path, key))
-        except (OSError, ValueError) as raised:
-            let_pass(raised)
-            return False
-        return True
+        return self.stamp(key) is not None
 
     def holds(self, key: str, uid: int | None = None) -> bool:
         """Whether something can be used that *uid* finds under a key: all of it is read and checked. Never raises.
@@ -192,7 +187,7 @@ class Store:
         """
         from nbcache.store import quarantine
 
-        whole = (found for found in self.find(key, uid=uid) if found.whole)
+        whole = (found for found in self.find(key, uid=uid) if found.sections() is not None)
         return next(quarantine.sound(whole, self.path, self.trust, uid), None) is not None
 
     @property
@@ -206,12 +201,7 @@ class Store:
 
     def stamp(self, key: str) -> tuple[int, int, int] | None:
         """Return what tells whether something new lies under a key: one ``stat``; None if nothing does."""
-        try:
-            status = os.lstat(layout.slot_path(self.path, key))
-        except (OSError, ValueError) as raised:
-            let_pass(raised)
-            return None
-        return status.st_ino, status.st_size, status.st_mtime_ns
+        return stamp_of(layout.slot_path(self.path, key)) if layout.is_key(key) else None
 
     def publish(
         self,
@@ -360,15 +350,7 @@ class Store:
             self.write_usage({"processes": 0, "evicted": count, "evicted_bytes": size, "end": time.time()})
 
     def _trusts_shard(self, shard: str) -> bool:
-        # Once per process: nobody but a trusted owner can make a directory that passed any worse.
-        if shard in self._shards:
-            return True
-        if not self._shards and tree.inner_problem(self.path, self.trust):
-            return False
-        if self.trust.directory_problem(self._stem + shard):
-            return False
-        self._shards.add(shard)
-        return True
+        return self._inside.problem(f"{layout.OBJECTS}/{shard}") is None
 
     def _repair(self, key: str) -> None:
         """Make the directories that a key needs. Raises OSError when it can't."""
@@ -391,24 +373,20 @@ class Store:
 
     def _verify(self, path: str, key: str) -> str | None:
         from nbcache.store.entry import DAMAGED, UNREADABLE
-        from nbcache.store.found import GONE, examine_trusted
+        from nbcache.store.found import examine_trusted
         from nbcache.store.reasons import UNTRUSTED
 
         try:
-            fd = os.open(path, OPEN_FLAGS)
+            with reading(path) as (fd, status):
+                found = examine_trusted(fd, status, key, self.trust, self._trusts_shard)
+                if isinstance(found, str):
+                    return found
+                return DAMAGED if found.sections() is None else None
         except OSError as error:
             let_pass(error)
-            if error.errno in GONE:
+            if error.errno in tree.GONE:
                 return None
             return UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE
-        try:
-            found = examine_trusted(fd, os.fstat(fd), key, self.trust, self._trusts_shard)
-            if isinstance(found, str):
-                return found
-            whole = all(found.section(name) is not None for name in found.section_sizes)
-            return None if whole else DAMAGED
-        finally:
-            os.close(fd)
 
     def _my_turn(self) -> bool:
         stamp = f"{self.path}/{layout.STAMP}"

@@ -26,9 +26,8 @@ from typing import TYPE_CHECKING, Final
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os
 from nbcache.store import atomic
-from nbcache.store.content import read_up_to
+from nbcache.store.content import read_up_to, reading
 from nbcache.store.folders import Folder
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -152,24 +151,18 @@ def _kept(uid: int, *, make: bool = False) -> str | None:
     """Return what the longer name of this user ends with, as his home has it, made if need be; None if it hasn't."""
     import pwd  # nearly nobody gets here
 
-    try:
+    with suppressed(OSError, KeyError):
         folder = f"{pwd.getpwuid(uid).pw_dir}/.cache"
         path = f"{folder}/{KEPT}"
         if make and not os.path.lexists(path):
             if not os.path.isdir(folder):
                 os.mkdir(folder, 0o700)
             atomic.write_file(path, _SECOND.encode(), exclusive=True, mode=0o600, durable=False)
-        fd = os.open(path, OPEN_FLAGS)
-        try:
-            status = os.fstat(fd)
+        with reading(path) as (fd, status):
             found = read_up_to(fd, 9)
             mine = stat.S_ISREG(status.st_mode) and status.st_uid == uid
             return found.decode() if mine and _SECRET.fullmatch(found) else None
-        finally:
-            os.close(fd)
-    except (OSError, KeyError) as raised:
-        let_pass(raised)
-        return None
+    return None
 
 
 def folders(root: str, where: str, trust: Trust) -> Iterator[Folder]:
@@ -205,11 +198,9 @@ def _names(root: str, where: str, trust: Trust) -> Iterator[str]:
 
 
 def _is_its_owners(item: os.DirEntry[str]) -> bool:
-    try:
+    with suppressed(OSError):
         return owner(item.name, item.stat(follow_symlinks=False)) is not None
-    except OSError as raised:
-        let_pass(raised)
-        return False
+    return False
 
 
 def opened(root: str, where: str, name: str, trust: Trust) -> Folder | None:

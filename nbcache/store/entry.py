@@ -42,7 +42,7 @@ from struct import Struct
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import errors, let_pass
+from nbcache.passing import errors, let_pass, suppressed
 from nbcache.process import os
 from nbcache.records import Record
 from nbcache.store.content import MAX_SIGNATURES, blake2b, parsed
@@ -119,10 +119,10 @@ class Header(Record):
     """The signatures of an entry that came from elsewhere (:mod:`nbcache.keyring`); None where it was built."""
 
 
-class ParsedEntry:
+class Entry:
     """An entry whose preamble and header were checked. Sections are checked when asked for."""
 
-    __slots__ = ("_head", "_later", "_table", "damaged", "digest", "header", "size")
+    __slots__ = ("_head", "_later", "_table", "damaged", "digest", "header", "layer", "path", "proven", "size", "used")
 
     def __init__(
         self,
@@ -136,10 +136,20 @@ class ParsedEntry:
     ) -> None:
         """Hold the parsed parts. ``later(offset, size)`` fetches bytes that ``head`` doesn't reach, or None."""
         self.header = header
-        self.digest = digest
+        self.digest = digest.hex()
+        """What tells it from every other entry, also from one of the same key: 32 hex digits."""
         self.size = size
+        """[bytes]"""
         self.damaged = False
         """Whether a section that was asked for isn't what was written."""
+        self.path = ""
+        """Where it was found."""
+        self.layer = ""
+        """The name of the layer that it lies in; "" for the store itself."""
+        self.proven = True
+        """Whether some process is known to have used it and ended well (:mod:`nbcache.store.quarantine`)."""
+        self.used = False
+        """Whether this process goes on with what was read of it."""
         self._table = table
         self._head = head
         self._later = later
@@ -166,9 +176,19 @@ class ParsedEntry:
             return None
         return data
 
-    def refetch(self, later: Callable[[int, int], bytes | None]) -> None:
-        """Say where bytes beyond those already held come from, once the descriptor parsed from is closed."""
-        self._later = later
+    def sections(self) -> dict[str, bytes] | None:
+        """Return all sections; None if one of them isn't to be had as it was written."""
+        found = {}
+        for name in self._table:
+            content = self.section(name)
+            if content is None:
+                return None
+            found[name] = content
+        return found
+
+    def lies(self, path: str, layer: str, proven: bool, later: Callable[[int, int], bytes | None]) -> None:
+        """Say where it was found, and where bytes come from once the descriptor that it was parsed from is closed."""
+        self.path, self.layer, self.proven, self._later = path, layer, proven, later
 
 
 def encode(header: Header, sections: Mapping[str, bytes]) -> bytes:
@@ -209,32 +229,30 @@ def digest_of(header: Header, sections: Mapping[str, bytes]) -> str:
     return encode(header, sections)[DIGEST_OFFSET:_PREAMBLE].hex()
 
 
-def parse(source: int | bytes) -> ParsedEntry | None:
+def parse(source: int | bytes) -> Entry | None:
     """Parse an entry from an open file descriptor or from bytes; None if it isn't a valid one of this version."""
     entry = examine(source)
     return None if isinstance(entry, str) else entry
 
 
-def examine(source: int | bytes, *, first: int = FIRST_READ, eager: bool = True) -> ParsedEntry | str:
+def examine(source: int | bytes, *, first: int = FIRST_READ, eager: bool = True) -> Entry | str:
     """Like :func:`parse`, but say why not: :data:`DAMAGED`, :data:`OTHER_VERSION` or :data:`UNREADABLE`.
 
     ``first`` is how much the first read asks for [bytes]; with ``eager`` false, no section is read along. The
     descriptor stays open and is read with ``pread``, so that its offset doesn't matter; sections that weren't read
-    along are fetched from it when asked for, until :meth:`ParsedEntry.refetch` names another place.
+    along are fetched from it when asked for, until :meth:`Entry.lies` names another place.
     """
     if isinstance(source, bytes):
         return _examine(len(source), source, None, eager=False)
-    try:
+    with suppressed(OSError, ValueError):
         status = os.fstat(source)
         if not stat.S_ISREG(status.st_mode):
             return UNREADABLE
         return examine_open(source, status.st_size, first=first, eager=eager)
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return UNREADABLE
+    return UNREADABLE
 
 
-def examine_open(fd: int, size: int, *, first: int = FIRST_READ, eager: bool = True) -> ParsedEntry | str:
+def examine_open(fd: int, size: int, *, first: int = FIRST_READ, eager: bool = True) -> Entry | str:
     """Like :func:`examine` for a descriptor already known to be a regular file of ``size`` bytes. May raise OSError."""
     # No more than there is: room for the rest would be made, and given back.
     head = os.pread(fd, min(first, size), 0)
@@ -279,7 +297,7 @@ def _examine(
     more: Callable[[int, int], bytes | None] | None,
     *,
     eager: bool,
-) -> ParsedEntry | str:
+) -> Entry | str:
     if len(head) < _PREAMBLE or size > MAX_ENTRY:
         return DAMAGED
     magic, version, length = _FIXED.unpack_from(head)
@@ -309,7 +327,7 @@ def _examine(
         if grown is None:
             return DAMAGED
         head = grown
-    return ParsedEntry(header, table=table, head=head, later=more, digest=digest, size=size)
+    return Entry(header, table=table, head=head, later=more, digest=digest, size=size)
 
 
 def _grow(head: bytes, end: int, more: Callable[[int, int], bytes | None] | None) -> bytes | None:

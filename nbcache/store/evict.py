@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import let_pass
+from nbcache.passing import suppressed
 from nbcache.store import layout, standing
 from nbcache.store.folders import Folder
 
@@ -138,18 +138,15 @@ def remove_slot(path: str) -> bool:
     directory, _, name = path.rpartition("/")
     base, slot = split_slot(name)
     standing.removing(path)
-    try:
-        with Folder(directory) as folder:
-            last = slot
-            while last + 1 < layout.MAX_SLOTS and folder.owner(base + layout.SUFFIXES[last + 1]) is not None:
-                last += 1
-            if last == slot:
-                return folder.remove(name)
-            folder.replace(base + layout.SUFFIXES[last], name)
-    except OSError as raised:
-        let_pass(raised)
-        return False
-    return True
+    with suppressed(OSError), Folder(directory) as folder:
+        last = slot
+        while last + 1 < layout.MAX_SLOTS and folder.owner(base + layout.SUFFIXES[last + 1]) is not None:
+            last += 1
+        if last == slot:
+            return folder.remove(name)
+        folder.replace(base + layout.SUFFIXES[last], name)
+        return True
+    return False
 
 
 def split_slot(path: str) -> tuple[str, int]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PublicationError
-from nbcache.passing import let_pass
 from nbcache.records import Record
-from nbcache.store import pins, tree
+from nbcache.store import pins
+from nbcache.store.files import failing
 
 if TYPE_CHECKING:
     from nbcache.store.directory import Store
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry
     from nbcache.store.publication import Publication
 
 _ATTEMPTS: Final = 3
@@ -31,13 +31,13 @@ class Fetched(Record):
     """Of its manifest, entries and files [bytes]."""
 
 
-def fetch(source: Store, target: Store, name: str, version: int | None = None) -> Fetched:
+def fetch(source: Store, target: Store, name: str) -> Fetched:
     """Copy what is published under a name, with all that it refers to; return what was copied.
 
     What is there already isn't written again. Raises what :meth:`nbcache.store.names.Names.read` and
     :meth:`~nbcache.store.names.Names.write` do.
     """
-    found = source.names.read(name, version)
+    found = source.names.read(name)
     if not target.writable:
         raise PublicationError(name, f"{target.path} is read-only for this process: nothing can be put there")
     for _ in range(_ATTEMPTS - 1):
@@ -55,11 +55,8 @@ def _copy(source: Store, target: Store, found: Publication) -> Fetched:
         size += _copy_entry(source, target, name, key)
     for digest in found.files:
         data = source.names.files.read(digest, name)
-        try:
+        with failing(name, f"{target.path} can't be written"):
             target.names.files.add(data)
-        except OSError as error:
-            let_pass(error)
-            raise PublicationError(name, f"{target.path} can't be written: {tree.strerror(error)}") from error
         size += len(data)
     return Fetched(target.names.adopt(found), size)
 
@@ -75,21 +72,19 @@ def _copy_entry(source: Store, target: Store, name: str, key: str) -> int:
     return size
 
 
-def put(target: Store, name: str, variant: FoundEntry) -> int:
+def put(target: Store, name: str, variant: Entry) -> int:
     """Put an entry of another store, or of a layer, into a store as it is, unless it is there; return its size [bytes].
 
     Raises PublicationError, for the publication ``name``.
     """
-    sections = {section: variant.section(section) for section in variant.section_sizes}
-    whole = {section: data for section, data in sections.items() if data is not None}
-    key = variant.header.key
-    if len(whole) < len(sections):
+    sections, key = variant.sections(), variant.header.key
+    if sections is None:
         raise PublicationError(name, f"its entry {variant.path} is damaged or gone: publish it again")
     if all(present.digest != variant.digest for present in target.find(key)):
         # The same variant may be there as another build, whose symbols have other names.
-        done = target.publish(variant.header, whole, recache=True)
+        done = target.publish(variant.header, sections, recache=True)
         if not done.ok:
             raise PublicationError(name, f"its entry {key} can't be put into {target.path}: {done.reason}")
         if all(present.digest != variant.digest for present in target.find(key)):
             raise PublicationError(name, f"its entry {key} did not arrive in {target.path} as it was: try again")
-    return sum(map(len, whole.values()))
+    return sum(map(len, sections.values()))

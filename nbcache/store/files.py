@@ -12,22 +12,22 @@ digest.
 from __future__ import annotations
 
 import errno
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import errors, let_pass, suppressed
 from nbcache.process import os
-from nbcache.store import layout, tree
-from nbcache.store.content import digest_of, read_up_to
-from nbcache.trust import OPEN_FLAGS
+from nbcache.store import layout
+from nbcache.store.content import digest_of
+from nbcache.trust import strerror
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from nbcache.trust import Trust
+    from nbcache.store.tree import Inside
 
 MAX_SIZE: Final = 1 << 30
 """The largest file [bytes]."""
-_GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 
 
 def path_of(root: str, digest: str) -> str:
@@ -36,14 +36,23 @@ def path_of(root: str, digest: str) -> str:
     return f"{root}/{layout.FILES}/{digest[: layout.SHARD]}/{digest[layout.SHARD :]}"
 
 
+@contextmanager
+def failing(name: str, what: str) -> Iterator[None]:
+    """Raise PublicationError, for the publication ``name``, in the place of an OSError: *what*, and why."""
+    try:
+        yield
+    except OSError as error:
+        let_pass(error)
+        raise errors.PublicationError(name, f"{what}: {strerror(error)}") from error
+
+
 class Files:
     """The files of one store, by digest."""
 
-    def __init__(self, root: str, trust: Trust) -> None:
-        """``root`` is a store's, opened and judged."""
+    def __init__(self, root: str, inside: Inside) -> None:
+        """``root`` is a store's, opened and judged, and ``inside`` reads it."""
         self._root = root
-        self._trust = trust
-        self._trusted: set[str] = set()
+        self._inside = inside
 
     def add(self, data: bytes, *, durable: bool = True) -> str:
         """Put a file there, unless it is; return its digest. Raises OSError.
@@ -85,18 +94,14 @@ class Files:
         Who opens it again by that path opens what was judged: only who is trusted can put another in its place.
         """
         path = path_of(self._root, digest)
-        try:
-            problem, data = self._read(path)
-        except OSError as error:
-            let_pass(error)
-            if error.errno in _GONE:
-                raise errors.PublicationError(name, f"its file {path} is gone: publish it again") from error
-            raise errors.PublicationError(name, f"its file {path} can't be read: {tree.strerror(error)}") from error
-        if problem is None and digest_of(data) != digest:
-            problem = "is damaged: publish it again"
-        if problem is not None:
-            raise errors.PublicationError(name, f"its file {path} {problem}")
-        return path, data
+        directory, file = f"{layout.FILES}/{digest[: layout.SHARD]}", digest[layout.SHARD :]
+        with failing(name, f"its file {path} can't be read"):
+            found = self._inside.read(directory, file, MAX_SIZE)
+        if isinstance(found, bytes) and digest_of(found) == digest:
+            return path, found
+        if not isinstance(found, str):
+            found = f"is {'gone' if found is None else 'damaged'}: publish it again"
+        raise errors.PublicationError(name, f"its file {path} {found}")
 
     def has(self, digest: str) -> bool:
         """Whether a file is there, as it was."""
@@ -105,32 +110,3 @@ class Files:
         except errors.PublicationError:
             return False
         return True
-
-    def _read(self, path: str) -> tuple[str | None, bytes]:
-        """Return what is wrong with a file, or what it holds. Raises OSError."""
-        try:
-            fd = os.open(path, OPEN_FLAGS)
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                return "is a symbolic link: none is followed", b""
-            raise
-        try:
-            status = os.fstat(fd)
-            problem = self._trust.file_problem(status, fd) or self._directory_problem(os.path.dirname(path))
-            if problem is None and status.st_size > MAX_SIZE:
-                problem = "is damaged: publish it again"
-            return problem, b"" if problem is not None else read_up_to(fd, status.st_size)
-        finally:
-            os.close(fd)
-
-    def _directory_problem(self, shard: str) -> str | None:
-        # Once for each, the inner one last: nobody but a trusted owner can make a directory that passed any worse.
-        if shard in self._trusted:
-            return None
-        for path in (f"{self._root}/{layout.LAYOUT}", f"{self._root}/{layout.FILES}", shard):
-            if path not in self._trusted:
-                problem = self._trust.directory_problem(path)
-                if problem is not None:
-                    return f"lies in {path}, which {problem}"
-                self._trusted.add(path)
-        return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import let_pass
+from nbcache.passing import suppressed
 from nbcache.process import os
 from nbcache.store import layout
 
@@ -97,20 +97,16 @@ class Folder:
         return 0 if status is None else status.st_size
 
     def _look(self, name: str) -> os.stat_result | None:
-        try:
+        with suppressed(OSError):
             return os.stat(name, dir_fd=self._fd, follow_symlinks=False)
-        except OSError as raised:
-            let_pass(raised)
-            return None
+        return None
 
     def remove(self, name: str) -> bool:
         """Remove a file; return whether it went."""
-        try:
+        with suppressed(OSError):
             os.unlink(name, dir_fd=self._fd)
-        except OSError as raised:
-            let_pass(raised)
-            return False
-        return True
+            return True
+        return False
 
     def replace(self, source: str, target: str) -> None:
         """Give a file another one's name. Raises OSError."""
@@ -119,19 +115,14 @@ class Folder:
 
 def is_regular(item: os.DirEntry[str]) -> bool:
     """Whether an item is a regular file, and no link to one. Never raises."""
-    try:
+    with suppressed(OSError):
         return item.is_file(follow_symlinks=False)
-    except OSError as raised:
-        let_pass(raised)
-        return False
+    return False
 
 
 def remove(path: str) -> bool:
     """Remove one file of a store unless its directory is a link; return whether it went."""
     directory, _, name = path.rpartition("/")
-    try:
-        with Folder(directory) as folder:
-            return folder.remove(name)
-    except OSError as raised:
-        let_pass(raised)
-        return False
+    with suppressed(OSError), Folder(directory) as folder:
+        return folder.remove(name)
+    return False

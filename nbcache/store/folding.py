@@ -1,23 +1,18 @@
 """Summing up the usage records of processes long gone, so that they don't pile up.
 
-Their sum is ``v1/usage.json`` (:mod:`nbcache.store.usage`). When that happened, by hours and by days, is in
-``v1/timeline.json``. Both are written before the records are removed; without the latter, a store goes on.
+Their sum is ``v1/usage.json``: a record (:mod:`nbcache.store.usage`) that also says when it was, by hours, and by days
+where that is long ago. It is written before the records are removed. Besides the fields of a record it has::
 
-``v1/timeline.json``, one JSON object::
-
-    version    2
-    hours      {hours since 1970: bucket}     the last HOURS of them
-    days       {days since 1970: bucket}      the last DAYS of them
+    hours      {hours since 1970: bucket}     the last HOURS of them, and the first one of each of the last DAYS
     functions  {function and signature: [builds, seconds, changes, the key built last]}
-    bucket   = a usage record of processes that counted last within one hour, or one day, as `reasons.brief` makes it
+    bucket   = a usage record of processes that counted last within that hour, or day, as `reasons.brief` makes it
 
-The sum of folded records (:mod:`nbcache.store.usage`) says how often; whoever folds a record into it adds the record
-here as well, at the time when its process counted last. ``changes`` is how often a function was built under another
-key than the time before. Reasons are those of :mod:`nbcache.store.reasons`.
+``changes`` is how often a function was built under another key than the time before. Reasons in buckets are those of
+:mod:`nbcache.store.reasons`.
 
 Bounded in every direction, whatever the records say: buckets by number, functions by those that cost or changed most,
 names by length. Like all statistics it can be skewed by whoever may write a record, and is for people alone. What
-can't be read, or is of another version, is begun anew.
+can't be read is begun anew.
 """
 
 from __future__ import annotations
@@ -25,16 +20,17 @@ from __future__ import annotations
 import json
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import let_pass, suppressed
+from nbcache.passing import suppressed
 from nbcache.process import os, time
-from nbcache.store import atomic, content, layout, reasons, usage
+from nbcache.store import atomic, layout, reasons, usage
 from nbcache.store.folders import Folder
 from nbcache.store.usage import count_of, seconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from nbcache.store.usage import Record
     from nbcache.trust import Trust
@@ -64,12 +60,10 @@ def fold(
     """
     limit = (time.time() if now is None else now) - age
     budget = usage.Budget(FOLD_STEP) if budget is None else budget
-    try:
-        with Folder(root, layout.USAGE) as folder:
-            return _fold(root, folder, keep, usage.records(folder, budget, trust, limit), budget)
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return 0
+    with suppressed(OSError, ValueError), Folder(root, layout.USAGE) as folder:
+        old = usage.records(folder, budget, trust, lambda _name, status: status.st_mtime < limit)
+        return _fold(root, folder, keep, old, budget)
+    return 0
 
 
 def fold_all(root: str, keep: Callable[[str], bool]) -> int:
@@ -93,21 +87,19 @@ def forget(root: str, keep: Callable[[str], bool]) -> None:
         fold(root, keep, age=0.0, budget=budget)
         if not budget.over:
             break
-    total = usage.read_total(root)
-    kept = {**usage.nothing(), "last_use": {} if total is None else total["last_use"]}
-    data = json.dumps(kept, separators=(",", ":")).encode("ascii")
-    atomic.write_file(f"{root}/{layout.USAGE_TOTAL}", data, durable=False)
+    past = Past.read(root)
+    past.total = {**usage.nothing(), "last_use": past.total["last_use"]}
+    atomic.write_file(f"{root}/{layout.USAGE_TOTAL}", past.encode(), durable=False)
 
 
 def since(root: str, moment: float, budget: usage.Budget) -> Iterator[Record]:
     """Yield what was counted from *moment* [Unix s] on: whole hours, or days where that is too long ago."""
-    line, now = Timeline.read(root), time.time()
-    buckets, length = (line.hours, HOUR) if now - moment < (HOURS - 1) * HOUR else (line.days, DAY)
-    for number, bucket in buckets.items():
-        if number >= moment // length:
+    length = HOUR if time.time() - moment < (HOURS - 1) * HOUR else DAY
+    for number, bucket in Past.read(root).hours.items():
+        if number * HOUR >= moment // length * length:
             yield bucket
     with suppressed(OSError), Folder(root, layout.USAGE) as folder:
-        for _, record, status in usage.records(folder, budget, None):
+        for _, record, status in usage.records(folder, budget):
             if record is not None and status.st_mtime >= moment:
                 yield record
 
@@ -120,8 +112,7 @@ def _fold(
     budget: usage.Budget,
 ) -> int:
     directory = folder.status
-    total: usage.Record | None = None
-    line: Timeline | None = None
+    past: Past | None = None
     folded: list[str] = []
     for name, record, status in records:
         # What can't be removed would be counted at each turn.
@@ -130,38 +121,30 @@ def _fold(
         if record is None:
             folder.remove(name)
             continue
-        if total is None or line is None:
-            total = _sum_so_far(root, budget)
-            if total is None:
+        if past is None:
+            if _is_too_large(root, budget):
                 return 0
-            line = Timeline.read(root)
-        usage.add(total, record, keep)
-        line.add(record, status.st_mtime)
+            past = Past.read(root)
+        past.add(record, status.st_mtime, keep)
         folded.append(name)
-    if total is None or line is None:
+    if past is None:
         return 0
-    total["last_use"] = {key: when for key, when in total["last_use"].items() if keep(key)}
-    data = json.dumps(total, separators=(",", ":")).encode("ascii")
+    past.total["last_use"] = {key: when for key, when in past.total["last_use"].items() if keep(key)}
+    data = past.encode()
     if len(data) > usage.MAX_TOTAL:
-        total["last_use"] = {}
-        data = json.dumps(total, separators=(",", ":")).encode("ascii")
+        past.total["last_use"] = {}
+        data = past.encode()
     atomic.write_file(f"{root}/{layout.USAGE_TOTAL}", data, durable=False)
-    # Where there is room for one of them and not for the other, the same records must not be added again and again.
-    with suppressed(OSError):
-        atomic.write_file(f"{root}/{layout.TIMELINE}", line.encode(), durable=False)
     return sum(folder.remove(name) for name in folded)
 
 
-def _sum_so_far(root: str, budget: usage.Budget) -> usage.Record | None:
-    """Return the sum to add to; None if it may be there and can't be read within the budget."""
-    try:
-        size = os.lstat(f"{root}/{layout.USAGE_TOTAL}").st_size
-    except FileNotFoundError:
-        return usage.nothing()
-    if budget.largest < size <= usage.MAX_TOTAL:
-        budget.over = True
-        return None
-    return usage.read_total(root, budget) or usage.nothing()
+def _is_too_large(root: str, budget: usage.Budget) -> bool:
+    """Whether there is a sum that can't be read within the budget. Raises OSError."""
+    with suppressed(FileNotFoundError):
+        if budget.largest < os.lstat(f"{root}/{layout.USAGE_TOTAL}").st_size <= usage.MAX_TOTAL:
+            budget.over = True
+            return True
+    return False
 
 
 def _removable(directory: os.stat_result, file: os.stat_result) -> bool:
@@ -169,7 +152,6 @@ def _removable(directory: os.stat_result, file: os.stat_result) -> bool:
     return not directory.st_mode & stat.S_ISVTX or os.geteuid() in {0, directory.st_uid, file.st_uid}
 
 
-VERSION: Final = 2
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 HOURS: Final = 14 * 24
@@ -180,8 +162,6 @@ MAX_CHANGING: Final = 100
 """How many more are kept because their keys changed most."""
 MAX_NAME: Final = 200
 """How much of a function's name and signature is kept [characters]."""
-MAX_TIMELINE: Final = 2 << 20
-"""The largest timeline that is read [bytes]. What :meth:`Timeline.encode` returns is smaller."""
 _CROWD: Final = 4096
 """From so many functions on, those that won't be kept are dropped while records are still being added."""
 _SHORT_KEY: Final = 12
@@ -199,40 +179,34 @@ class Function:
     """The beginning of the key that it was built under last."""
 
 
-class Timeline:
-    """What is known of the past; see the module."""
+class Past:
+    """What records of the past add up to, and when that was; see the module."""
 
-    __slots__ = ("days", "functions", "hours")
+    __slots__ = ("functions", "hours", "total")
 
-    def __init__(self) -> None:
-        """Know nothing."""
-        self.hours: dict[int, Record] = {}
-        self.days: dict[int, Record] = {}
-        self.functions: dict[str, Function] = {}
-
-    @classmethod
-    def read(cls, root: str) -> Timeline:
-        """Return what is known of a store's past; an empty one for anything else. Never raises."""
-        found = content.read_json(f"{root}/{layout.TIMELINE}", MAX_TIMELINE)
-        return cls.decode(None if found is None else found[0])
+    def __init__(self, total: Record | None = None, more: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Know what the sum says, without what is malformed in the fields that it has besides a record's."""
+        self.total = usage.nothing() if total is None else total
+        self.hours = _buckets(more.get("hours"))
+        self.functions = _functions(more.get("functions"))
 
     @classmethod
-    def decode(cls, raw: object) -> Timeline:
-        """Return what JSON holds, without what is malformed."""
-        line = cls()
-        if isinstance(raw, dict) and raw.get("version") == VERSION:
-            line.hours = _buckets(raw.get("hours"), HOURS)
-            line.days = _buckets(raw.get("days"), DAYS)
-            line.functions = _functions(raw.get("functions"))
-        return line
+    def read(cls, root: str) -> Past:
+        """Return what is known of a store's past; nothing for anything else. Never raises."""
+        found = usage.read_sum(root)
+        return cls() if found is None else cls(*found)
 
     def encode(self, now: float | None = None) -> bytes:
-        """Return what :meth:`decode` takes, with what is of no interest any more left out."""
+        """Return the file, with what is of no interest any more left out."""
         moment = time.time() if now is None else now
+        hours: dict[int, Record] = {}
+        for number, record in sorted(self.hours.items()):
+            place = _place(number, moment)
+            if place is not None:
+                usage.add(hours.setdefault(place, usage.nothing()), record)
         said = {
-            "version": VERSION,
-            "hours": _rows(self.hours, int(moment // HOUR), HOURS),
-            "days": _rows(self.days, int(moment // DAY), DAYS),
+            **self.total,
+            "hours": {number: reasons.brief(record) for number, record in hours.items()},
             "functions": {
                 name: [each.builds, round(each.seconds, 6), each.changes, each.key]
                 for name, each in _kept(self.functions).items()
@@ -240,16 +214,17 @@ class Timeline:
         }
         return json.dumps(said, separators=(",", ":")).encode("ascii")
 
-    def add(self, record: Record, when: float, now: float | None = None) -> None:
-        """Add a record of a process that counted last at ``when`` [Unix s]. A date in the future counts as now."""
+    def add(self, record: Record, when: float, keep: Callable[[str], bool], now: float | None = None) -> None:
+        """Add a record of a process that counted last at ``when`` [Unix s]. A date in the future counts as now.
+
+        ``keep(key)`` says of which keys the last use is wanted.
+        """
         moment = time.time() if now is None else now
-        when = max(0.0, min(when, moment))
-        counted = reasons.brief(record)
-        for buckets, length, most in ((self.hours, HOUR, HOURS), (self.days, DAY, DAYS)):
-            number = int(when // length)
-            # Files are dated by whoever wrote them: what would be dropped isn't collected first.
-            if number > int(moment // length) - most:
-                usage.add(buckets.setdefault(number, usage.nothing()), counted)
+        usage.add(self.total, record, keep)
+        # Files are dated by whoever wrote them: what would be dropped isn't collected first.
+        place = _place(int(max(0.0, min(when, moment)) // HOUR), moment)
+        if place is not None:
+            usage.add(self.hours.setdefault(place, usage.nothing()), reasons.brief(record))
         for build in record["builds"]:
             self._built(build["function"], build["key"][:_SHORT_KEY], build["seconds"])
 
@@ -263,6 +238,14 @@ class Timeline:
             self.functions = _kept(self.functions)
 
 
+def _place(hour: int, now: float) -> int | None:
+    """Return the bucket of an hour: its own, or its day's, which is that of the day's first hour; None for none."""
+    age, day = now // HOUR - hour, hour // 24
+    if age < HOURS:
+        return hour if age >= 0 else None
+    return day * 24 if now // DAY - day < DAYS else None
+
+
 def _kept(functions: dict[str, Function]) -> dict[str, Function]:
     """Return the functions that cost most, and of the others those that changed most."""
     by_cost = sorted(functions, key=lambda name: -functions[name].seconds)
@@ -270,18 +253,10 @@ def _kept(functions: dict[str, Function]) -> dict[str, Function]:
     return {name: functions[name] for name in [*by_cost[:MAX_COSTLY], *rest[:MAX_CHANGING]]}
 
 
-def _rows(buckets: dict[int, Record], latest: int, most: int) -> dict[str, Record]:
-    return {
-        str(number): reasons.brief(record)
-        for number, record in sorted(buckets.items())
-        if latest - most < number <= latest
-    }
-
-
-def _buckets(raw: object, most: int) -> dict[int, Record]:
+def _buckets(raw: object) -> dict[int, Record]:
     found: dict[int, Record] = {}
     for number, said in raw.items() if isinstance(raw, dict) else ():
-        if len(found) < most and number.isascii() and number.isdigit() and isinstance(said, dict):
+        if len(found) < HOURS + DAYS and number.isascii() and number.isdigit() and isinstance(said, dict):
             record = usage.clean({**said, "version": usage.VERSION})
             if record is not None:
                 bucket = found[int(number[:9])] = usage.nothing()

@@ -21,17 +21,16 @@ import errno
 import json
 import stat
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os
 from nbcache.store import atomic, content, layout, listing, tree
-from nbcache.store.content import read_up_to
+from nbcache.store.content import read_up_to, reading
 from nbcache.store.directory import Refusal, Store
 from nbcache.store.entry import ASKED_BY, BESIDE, MAX_ENTRY
-from nbcache.trust import OPEN_FLAGS
+from nbcache.trust import strerror
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -46,7 +45,6 @@ MAX_MANIFEST: Final = 16 << 20
 """The largest ``layer.json`` that is read [bytes]."""
 KEPT: Final = ("nbcache", "cpu", "strict", BESIDE)
 """What the header of an entry in a layer says besides its fields."""
-_DIGEST_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +66,12 @@ def fill(root: str, source: Store, wanted: Callable[[Header], bool]) -> int:
     layer = _opened_to_fill(root, source.trust)
     for key in sorted({info.key for info in source.scan()}):
         for found in source.find(key):
-            if not wanted(found.header):
+            sections = found.sections() if wanted(found.header) else None
+            if sections is None:
                 continue
-            sections = {name: found.section(name) for name in found.section_sizes if name != ASKED_BY}
+            sections.pop(ASKED_BY, None)
             extra = {name: found.header.extra[name] for name in KEPT if name in found.header.extra}
-            whole = {name: content for name, content in sections.items() if content is not None}
-            done = layer.publish(found.header._replace(extra=extra), whole, recache=True)
+            done = layer.publish(found.header._replace(extra=extra), sections, recache=True)
             if not done.ok:
                 raise OSError(done.reason)
     _leave_entries_alone(layer.path)
@@ -124,7 +122,7 @@ def open_layer(place: Place, trust: Trust, keyring: Keyring | None = None) -> St
         problem = trust.path_problem(path) or tree.inner_problem(path, trust)
     except (OSError, ValueError) as error:
         let_pass(error)
-        return Refusal(f"{place.path} can't be used: {tree.strerror(error)}")
+        return Refusal(f"{place.path} can't be used: {strerror(error)}")
     if problem is not None:
         return Refusal(f"{place.path} {problem}")
     return Store(path, trust, writable=False, layer=place.name, keyring=keyring)
@@ -176,11 +174,7 @@ def altered(root: str, manifest: dict[str, Any]) -> list[str]:
 
 def _digest_of(path: str) -> str:
     """Return a file's digest; "" for anything but a file, and for one larger than any entry. Raises OSError."""
-    fd = os.open(path, OPEN_FLAGS)
-    try:
-        status = os.fstat(fd)
+    with reading(path) as (fd, status):
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_ENTRY:
             return ""
-        return blake2b(read_up_to(fd, status.st_size), digest_size=_DIGEST_BYTES).hexdigest()
-    finally:
-        os.close(fd)
+        return content.digest_of(read_up_to(fd, status.st_size))

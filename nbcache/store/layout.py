@@ -45,8 +45,6 @@ MAX_RECORD: Final = 1 << 20
 """The largest usage record that is written or read [bytes]."""
 USAGE_TOTAL: Final = f"{LAYOUT}/usage.json"
 """The sum of folded usage records: beside ``usage/`` and not in it, because that one may be writable by anybody."""
-TIMELINE: Final = f"{LAYOUT}/timeline.json"
-"""When what the sum tells of happened."""
 STAMP: Final = f"{LAYOUT}/swept"
 """Its modification time is when somebody last swept."""
 TAG: Final = "CACHEDIR.TAG"
@@ -156,9 +154,9 @@ def stem(root: str, key: str) -> str:
     return f"{root}/{OBJECTS}/{key[:SHARD]}/{key[SHARD:]}"
 
 
-def slot_path(root: str, key: str, slot: int = 0) -> str:
-    """Return the path of one slot of a key, which is checked here."""
-    return stem(root, check_key(key)) + SUFFIXES[slot]
+def slot_path(root: str, key: str) -> str:
+    """Return the path of the base slot of a key, which is checked here."""
+    return stem(root, check_key(key)) + SUFFIX
 
 
 def read_name(shard: str, name: str) -> tuple[str, int] | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import let_pass, suppressed
-from nbcache.process import os, time
+from nbcache.passing import suppressed
+from nbcache.process import time
 from nbcache.records import Record
 from nbcache.store import entry as entry_format
 from nbcache.store import layout
+from nbcache.store.content import reading
 from nbcache.store.folders import Folder
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -51,16 +51,10 @@ class EntryInfo:
 
         Fit to show, not to act upon: who owns the file isn't checked.
         """
-        try:
-            fd = os.open(self.path, OPEN_FLAGS)
-        except OSError as raised:
-            let_pass(raised)
-            return None
-        try:
+        with suppressed(OSError), reading(self.path) as (fd, _):
             found = entry_format.examine(fd, first=_HEADER_READ, eager=False)
-        finally:
-            os.close(fd)
-        return None if isinstance(found, str) else found.header
+            return None if isinstance(found, str) else found.header
+        return None
 
 
 def shards(root: str, where: str = layout.OBJECTS) -> list[str]:

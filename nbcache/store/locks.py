@@ -269,13 +269,11 @@ def filesystem_kind(path: str) -> str:
 
 def mount_of(path: str) -> tuple[str, frozenset[str]]:
     """Return the kind of filesystem a path is on and the options that it is mounted with; ``"unknown"`` and none."""
-    try:
+    with suppressed(OSError):
         with opened("/proc/self/mountinfo", "rb") as mounts:
             lines = mounts.read().decode("utf-8", "surrogateescape").splitlines()
-    except OSError as raised:
-        let_pass(raised)
-        return "unknown", frozenset()
-    return find_mount(lines, os.path.realpath(path))
+        return find_mount(lines, os.path.realpath(path))
+    return "unknown", frozenset()
 
 
 def find_mount(lines: list[str], path: str) -> tuple[str, frozenset[str]]:
@@ -333,20 +331,16 @@ def _release(lock: Flock | BaseFileLock) -> None:
 
 
 def _is_directory(path: str) -> bool:
-    try:
+    with suppressed(OSError):
         return stat.S_ISDIR(os.lstat(path).st_mode)
-    except OSError as raised:
-        let_pass(raised)
-        return False
+    return False
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    try:
+    with suppressed(OSError):
         status = os.lstat(path)
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino
+    return None
 
 
 def _unescape(text: str) -> str:

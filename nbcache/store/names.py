@@ -27,7 +27,6 @@ What is guaranteed
 
 from __future__ import annotations
 
-import errno
 import itertools
 import math
 import re
@@ -36,10 +35,9 @@ from typing import TYPE_CHECKING, Final
 from nbcache.passing import errors, let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.store import layout, publication, tree
-from nbcache.store.content import read_up_to
-from nbcache.store.files import Files
+from nbcache.store.content import stamp_of
+from nbcache.store.files import Files, failing
 from nbcache.store.publication import WITHDRAWN, Publication
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,7 +60,6 @@ _TAKEN_BACK: Final = 0
 _LOOKED_AT: Final = 200
 """Among how many names such are looked for: with more, finding out that one isn't there would take ever longer."""
 _FILE: Final = r"([a-z0-9_.!-]+?)(?:~(0|[1-9][0-9]{0,8}))?\.json"
-_GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 _AGAIN: Final = {
     publication.DAMAGED: f"{publication.DAMAGED}: publish it again",
     publication.OTHER_VERSION: f"{publication.OTHER_VERSION}: publish it again with this one, or use that one here",
@@ -124,8 +121,8 @@ class Names:
         self.trust = trust
         self._acquire = acquire
         self._path = f"{root}/{layout.NAMES}"
-        self._trusted = False
-        self.files = Files(root, trust)
+        self._inside = tree.Inside(root, trust)
+        self.files = Files(root, self._inside)
         """The files that belong to publications."""
 
     def read(self, name: str, version: int | None = None) -> Publication:
@@ -148,12 +145,7 @@ class Names:
 
     def stamp(self, name: str) -> tuple[int, int, int] | None:
         """Return what tells whether something new is published under a name: one ``stat``; None if nothing is."""
-        try:
-            status = os.lstat(f"{self._path}/{file_name(check_name(name))}")
-        except OSError as raised:
-            let_pass(raised)
-            return None
-        return status.st_ino, status.st_size, status.st_mtime_ns
+        return stamp_of(self._file(check_name(name)))
 
     def known(self) -> list[str]:
         """Return all names, sorted. Nothing of them is looked at but that they are there. Never raises."""
@@ -279,13 +271,10 @@ class Names:
         written = publication.decode(data)
         if isinstance(written, str) or len(data) > publication.MAX_SIZE:
             raise errors.PublicationError(name, f"is too large to be published ({len(data)} bytes)")
-        try:
+        with failing(name, "can't be published"):
             if before is not None:
                 atomic.write_file(self._file(name, before.version), publication.encode(before))
             atomic.write_file(self._file(name), data)
-        except OSError as error:
-            let_pass(error)
-            raise errors.PublicationError(name, f"can't be published: {tree.strerror(error)}") from error
         return written
 
     def remove(self, name: str, *, remember: bool = False) -> int:
@@ -309,12 +298,9 @@ class Names:
         from nbcache.store import atomic  # a process that only loads needs neither
         from nbcache.store.folders import Folder
 
-        try:
-            if remembered is not None:
+        if remembered is not None:
+            with failing(name, "can't be taken back"):
                 atomic.write_file(self._file(name, _TAKEN_BACK), publication.encode(remembered))
-        except OSError as error:
-            let_pass(error)
-            raise errors.PublicationError(name, f"can't be taken back: {tree.strerror(error)}") from error
         try:
             with Folder(self.root, layout.NAMES) as folder:
                 # The newest last: it says which others there are, and nobody is to find these without it.
@@ -337,12 +323,9 @@ class Names:
             raise errors.PublicationError(
                 name, f"{self.root} is read-only for this process: nothing is published or taken back"
             )
-        try:
+        with failing(name, f"{self._path} can't be made"):
             atomic.make_directory(self._path)
-            problem = self._directory_problem()
-        except OSError as error:
-            let_pass(error)
-            problem = f"{self._path} can't be made: {tree.strerror(error)}"
+        problem = self._inside.problem(layout.NAMES)
         if problem is not None:
             raise errors.PublicationError(name, problem)
         lease = pins.alone(self._acquire, pins.PATIENCE_SECONDS)
@@ -354,33 +337,15 @@ class Names:
     def _read(self, name: str, file: str) -> Publication | None:
         """Return what one file says; None if it isn't there. Raises PublicationError."""
         path = f"{self._path}/{file}"
-        try:
-            problem = self._directory_problem()
-            if problem is not None:
-                raise errors.PublicationError(name, problem)
-            found = _examine(path, self.trust)
-        except OSError as error:
-            let_pass(error)
-            if error.errno in _GONE:
-                return None
-            raise errors.PublicationError(name, f"{path} can't be read: {tree.strerror(error)}") from error
+        with failing(name, f"{path} can't be read"):
+            read = self._inside.read(layout.NAMES, file, publication.MAX_SIZE)
+        found = publication.decode(read) if isinstance(read, bytes) else read
         if isinstance(found, str):
             raise errors.PublicationError(name, f"{path} {_AGAIN.get(found, found)}")
-        if found.name != name:
+        if found is not None and found.name != name:
             told = f"{path} was published as {found.name}: publish it again under this name"
             raise errors.PublicationError(name, told)
         return found
-
-    def _directory_problem(self) -> str | None:
-        # Once: nobody but a trusted owner can make a directory that passed any worse. Raises OSError if it isn't there.
-        if not self._trusted:
-            os.lstat(self._path)
-            for path in (f"{self.root}/{layout.LAYOUT}", self._path):
-                problem = self.trust.directory_problem(path)
-                if problem is not None:
-                    return f"{path} {problem}"
-            self._trusted = True
-        return None
 
     def _present(self, name: str, version: int | None = None) -> Publication | None:
         """Return what is published now; what can't be used is none, and is replaced. Raises PublicationError."""
@@ -420,23 +385,3 @@ class Names:
             items = itertools.islice(folder.json_files(), most)
             return list(filter(None, (read_file_name(item.name) for item in items)))
         return []
-
-
-def _examine(path: str, trust: Trust) -> Publication | str:
-    """Return what a file says, or what is wrong with it. Raises OSError."""
-    try:
-        fd = os.open(path, OPEN_FLAGS)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return "is a symbolic link: none is followed"
-        raise
-    try:
-        status = os.fstat(fd)
-        problem = trust.file_problem(status, fd)
-        if problem is not None:
-            return problem
-        if status.st_size > publication.MAX_SIZE:
-            return publication.DAMAGED
-        return publication.decode(read_up_to(fd, status.st_size))
-    finally:
-        os.close(fd)

@@ -27,10 +27,9 @@ from nbcache.passing import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.records import Record
 from nbcache.store import files, layout, listing, publication
-from nbcache.store.content import read_up_to
+from nbcache.store.content import read_up_to, reading
 from nbcache.store.folders import Folder
 from nbcache.store.publication import References
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -256,16 +255,12 @@ def _read(folder: Folder, name: str, trust: Trust, look: Callable[[int, int], Fo
     read it.
     """
     try:
-        fd = folder.open(name, OPEN_FLAGS)
+        with reading(name, folder.open) as (fd, status):
+            if not trust.allows(status, fd) or status.st_size > publication.MAX_SIZE:
+                return publication.DAMAGED
+            return look(fd, status.st_size)
     except OSError as error:
         let_pass(error)
         if error.errno in _NO_FILE:
             return publication.DAMAGED
         raise
-    try:
-        status = os.fstat(fd)
-        if not trust.allows(status, fd) or status.st_size > publication.MAX_SIZE:
-            return publication.DAMAGED
-        return look(fd, status.st_size)
-    finally:
-        os.close(fd)

@@ -16,7 +16,7 @@ from nbcache.errors import EntryError
 from nbcache.passing import let_pass
 from nbcache.process import os
 from nbcache.store import atomic, entry, layout
-from nbcache.trust import OPEN_FLAGS
+from nbcache.store.content import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -88,20 +88,16 @@ def publish(
         try:
             if missing:
                 repair(header.key)
-                missing = False
-        except OSError as error:
-            let_pass(error)
-            return _failed(error)
-        try:
             done = _attempt(root, (trust, admits), header, data, recache=recache, durable=durable, keep=keep)
         except OSError as error:
             let_pass(error)
             failure = _failed(error)
             # Or the store was deleted while this process ran.
-            missing = error.errno in {errno.ENOENT, errno.ENOTDIR}
-            if not missing:
+            if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
                 return failure
+            missing = True
             continue
+        missing = False
         if done is not None:
             return done
         failure = Published(ok=False, reason="too many writers at once", path=None)
@@ -195,30 +191,23 @@ def _choose(stem: str, rules: _Rules, header: Header) -> _Slot:
 
 def _look(path: str, rules: _Rules, header: Header) -> tuple[bool, bool, float] | None:
     """Return (valid, of this variant, mtime) for what lies in a slot; None if nothing does."""
+    trust, admits = rules
     try:
-        fd = os.open(path, OPEN_FLAGS)
+        with reading(path) as (fd, status):
+            found = entry.examine_open(fd, status.st_size) if trust.allows(status, fd) else entry.UNREADABLE
+            if isinstance(found, str) or found.header.key != header.key or not admits(found.header):
+                return False, False, status.st_mtime
+            same = found.header.guard == header.guard
+            # Only for this variant: others are left alone whatever they are like inside.
+            valid = not same or found.sections() is not None
+            return valid, same, status.st_mtime
     except FileNotFoundError:
         return None
     except OSError as raised:
         let_pass(raised)
         return (False, False, 0.0) if raised.errno in _NO_FILE else _UNKNOWN
-    try:
-        status = os.fstat(fd)
-        trust, admits = rules
-        found = entry.examine_open(fd, status.st_size) if trust.allows(status, fd) else entry.UNREADABLE
-        if isinstance(found, str) or found.header.key != header.key or not admits(found.header):
-            return False, False, status.st_mtime
-        same = found.header.guard == header.guard
-        # Only for this variant: others are left alone whatever they are like inside.
-        valid = not same or all(found.section(name) is not None for name in found.section_sizes)
-        return valid, same, status.st_mtime
-    except OSError as raised:
-        let_pass(raised)
-        return _UNKNOWN
     except ValueError:
-        return False, False, status.st_mtime
-    finally:
-        os.close(fd)
+        return False, False, 0.0
 
 
 def _failed(error: OSError) -> Published:

@@ -23,15 +23,14 @@ from nbcache.passing import suppressed
 from nbcache.process import os, time
 from nbcache.records import Record
 from nbcache.store import atomic, drops, first_calls, layout
-from nbcache.store.content import read_up_to
+from nbcache.store.content import read_up_to, reading
 from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from nbcache.store.entry import Entry
     from nbcache.store.folders import Folder
-    from nbcache.store.found import FoundEntry
     from nbcache.trust import Trust
 
 CRASHES: Final = first_calls.PLACES
@@ -57,9 +56,8 @@ class _Shares:
         """Of each so much [bytes]."""
         self._left = defaultdict[int, int](lambda: most)
 
-    def allows(self, fd: int) -> bool:
-        """Whether an open file of somebody's is to be read as well. Raises OSError."""
-        status = os.fstat(fd)
+    def allows(self, status: os.stat_result) -> bool:
+        """Whether a file of somebody's is to be read as well."""
         # Tables have holes.
         size = min(status.st_size, 512 * status.st_blocks or status.st_size)
         if size > self._left[status.st_uid]:
@@ -133,12 +131,12 @@ def condemned(root: str, trust: Trust, uid: int | None = None) -> frozenset[str]
     return frozenset(digest for digest, suspect in read(root, trust).items() if suspect.is_condemned(uid))
 
 
-def for_others(entries: Iterable[FoundEntry], root: str, trust: Trust) -> Iterator[FoundEntry]:
+def for_others(entries: Iterable[Entry], root: str, trust: Trust) -> Iterator[Entry]:
     """Yield what may go to other hosts: what is of use there, and what programs didn't crash with. Never raises."""
     return sound((entry for entry in entries if not entry.header.extra.get("here")), root, trust)
 
 
-def sound(entries: Iterable[FoundEntry], root: str, trust: Trust, uid: int | None = None) -> Iterator[FoundEntry]:
+def sound(entries: Iterable[Entry], root: str, trust: Trust, uid: int | None = None) -> Iterator[Entry]:
     """Yield those that programs didn't crash with, as *uid* sees it. Never raises."""
     bad: frozenset[str] | None = None
     for entry in entries:
@@ -151,27 +149,22 @@ def sound(entries: Iterable[FoundEntry], root: str, trust: Trust, uid: int | Non
 
 def approve(path: str, digest: str) -> bool:
     """Say of an entry that it was used well, if it is one's own and still the same; return whether. Never raises."""
-    with suppressed(OSError):
-        fd = os.open(path, OPEN_FLAGS)
-        try:
-            status = os.fstat(fd)
-            same = os.pread(fd, DIGEST_SIZE, DIGEST_OFFSET).hex() == digest
-            if same and status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode):
-                os.fchmod(fd, stat.S_IMODE(status.st_mode) | PROVEN)
-                return True
-        finally:
-            os.close(fd)
+    with suppressed(OSError), reading(path) as (fd, status):
+        same = os.pread(fd, DIGEST_SIZE, DIGEST_OFFSET).hex() == digest
+        if same and status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode):
+            os.fchmod(fd, stat.S_IMODE(status.st_mode) | PROVEN)
+            return True
     return False
 
 
-def disapprove(root: str, entry: FoundEntry) -> bool:
+def disapprove(root: str, entry: Entry) -> bool:
     """Take back that an entry was used well; return whether nobody says so now, as far as is known. Raises OSError."""
     drop = drops.own(root, layout.TRIALS)
     if drop is not None:
         with suppressed(FileNotFoundError):
             path = f"{drop}/{GOOD}"
-            with open(path, "rb", opener=lambda name, _: os.open(name, OPEN_FLAGS)) as file:
-                lines = file.read(MAX_GOOD).splitlines(keepends=True)
+            with reading(path) as (fd, _):
+                lines = read_up_to(fd, MAX_GOOD).splitlines(keepends=True)
             left = [line for line in lines if not line.startswith(entry.digest.encode())]
             if len(left) < len(lines):
                 atomic.write_file(path, b"".join(left), durable=False)
@@ -188,14 +181,10 @@ def good(root: str, trust: Trust) -> dict[str, str]:
     found: dict[str, str] = {}
     shares = _Shares(MAX_GOOD)
     for folder in drops.folders(root, layout.TRIALS, trust):
-        with suppressed(OSError, ValueError):
-            fd = folder.open(GOOD, OPEN_FLAGS)
-            try:
-                if trust.allows(os.fstat(fd), fd) and shares.allows(fd):
-                    lines = read_up_to(fd, MAX_GOOD).decode("ascii").splitlines()
-                    found.update(line.partition(" ")[::2] for line in lines)
-            finally:
-                os.close(fd)
+        with suppressed(OSError, ValueError), reading(GOOD, folder.open) as (fd, status):
+            if trust.allows(status, fd) and shares.allows(status):
+                lines = read_up_to(fd, MAX_GOOD).decode("ascii").splitlines()
+                found.update(line.partition(" ")[::2] for line in lines)
     return found
 
 
@@ -265,12 +254,9 @@ def _tables(root: str, trust: Trust) -> Iterator[tuple[Folder, int]]:
 
 def _deaths(folder: Folder, trust: Trust, shares: _Shares | None = None) -> Iterator[first_calls.Call]:
     """Yield the calls that processes died in. Raises OSError."""
-    fd = folder.open(first_calls.FILE, OPEN_FLAGS)
-    try:
-        if trust.allows(os.fstat(fd), fd) and (shares is None or shares.allows(fd)):
+    with reading(first_calls.FILE, folder.open) as (fd, status):
+        if trust.allows(status, fd) and (shares is None or shares.allows(status)):
             yield from (call for _, call in first_calls.read(fd) if call.state == first_calls.DIED)
-    finally:
-        os.close(fd)
 
 
 def _remove_empty(folder: Folder, fd: int) -> None:

@@ -27,8 +27,8 @@ from nbcache import regular
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.store import atomic, entry, layout
+from nbcache.store.content import reading
 from nbcache.store.usage import SELF_TEST
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from nbcache.store.entry import Header
@@ -88,11 +88,8 @@ def removing(path: str) -> None:
     if not objects or not has_begun(root):
         return
     with suppressed(OSError, ValueError):
-        fd = os.open(path, OPEN_FLAGS)
-        try:
-            found = entry.examine_open(fd, os.fstat(fd).st_size)
-        finally:
-            os.close(fd)
+        with reading(path) as (fd, status):
+            found = entry.examine_open(fd, status.st_size)
         # Nobody but its user looks into a room, and for what `nbcache health` had built nobody else asks.
         if (
             not isinstance(found, str)
@@ -142,13 +139,9 @@ def first(root: str, key: str, trust: Trust) -> int | None:
     found: list[tuple[float, int]] = []
     if has_begun(root):
         for uid in (OWNER, *trust.uids):
-            with suppressed(OSError):
-                fd = os.open(_path(root, uid), OPEN_FLAGS)
-                try:
-                    if trust.allows(os.fstat(fd), fd):
-                        found += [(when, uid) for name, when in _records(fd, _row(key)) if name == bytes.fromhex(key)]
-                finally:
-                    os.close(fd)
+            with suppressed(OSError), reading(_path(root, uid)) as (fd, status):
+                if trust.allows(status, fd):
+                    found += [(when, uid) for name, when in _records(fd, _row(key)) if name == bytes.fromhex(key)]
     return min(found)[1] if found else None
 
 

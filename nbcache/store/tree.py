@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import stat
 from typing import Final
 
 from nbcache.passing import suppressed
 from nbcache.process import os
 from nbcache.store import layout
+from nbcache.store.content import read_up_to, reading
 from nbcache.trust import Trust
 
+GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 _TREE: Final = (
     (layout.LAYOUT, layout.DIR_MODE),
     (layout.ANSWERS, layout.DIR_MODE),
@@ -87,6 +90,51 @@ def inner_problem(path: str, trust: Trust) -> str | None:
     return None
 
 
+class Inside:
+    """Which directories inside a store are trusted. Each is judged once: nobody but a trusted owner can make one that
+    passed any worse.
+    """
+
+    def __init__(self, root: str, trust: Trust) -> None:
+        """``root`` is a store's, opened and judged."""
+        self._root = root
+        self._trust = trust
+        self._fine = {""}
+
+    def read(self, directory: str, file: str, most: int) -> bytes | str | None:
+        """Return what a file holds, *most* bytes at most; what is wrong with it; or None if it isn't there.
+
+        Raises OSError for what can't be read.
+        """
+        path = f"{self._root}/{directory}/{file}"
+        try:
+            problem = self.problem(directory)
+            if problem is not None:
+                os.lstat(f"{self._root}/{directory}")  # with what isn't there nothing is wrong
+                return problem
+            with reading(path) as (fd, status):
+                return self._trust.file_problem(status, fd) or read_up_to(fd, min(status.st_size, most))
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return "is a symbolic link: none is followed"
+            if error.errno in GONE:
+                return None
+            raise
+
+    def problem(self, name: str) -> str | None:
+        """Say what is wrong with the directory of this name, or those between it and the root. Never raises."""
+        if name in self._fine:
+            return None
+        problem = self.problem(name.rpartition("/")[0])
+        if problem is None:
+            path = f"{self._root}/{name}"
+            found = self._trust.directory_problem(path)
+            problem = found and f"lies in {path}, which {found}"
+            if problem is None:
+                self._fine.add(name)
+        return problem
+
+
 def make_root(path: str) -> bool:
     """Make a directory and those above it; return whether it was this process that made it."""
     parent = os.path.dirname(path)
@@ -137,8 +185,3 @@ def may_write(path: str) -> bool:
             effective = os.access in os.supports_effective_ids
             return os.access(name, os.W_OK | os.X_OK, effective_ids=effective)
     return False
-
-
-def strerror(error: OSError | ValueError) -> str:
-    """Return what an error says, without its number and path."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -19,7 +19,7 @@ Anybody may write here (a client whose uid may not write entries uses them all t
 skew the statistics and keep an entry alive; it can't do more.
 
 So that the directory doesn't grow for ever, :mod:`nbcache.store.folding` sums up the records of processes long gone in
-``v1/usage.json``, a record of the same shape with two fields more: ``processes`` and ``last_use {key: Unix s}``.
+``v1/usage.json``, a record of the same shape that also says ``processes``, ``last_use {key: Unix s}`` and when it was.
 
 Whoever evicts writes a record of that, of no process (``processes`` is 0), so evictions are counted in the same way.
 
@@ -31,10 +31,9 @@ business it is, sum up in steps of bounded size.
 from __future__ import annotations
 
 import json
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import let_pass, suppressed
+from nbcache.passing import suppressed
 from nbcache.process import os, time
 from nbcache.store import atomic, content, layout, reasons
 from nbcache.store.content import parsed
@@ -91,25 +90,6 @@ class Budget:
         return time.monotonic() <= self._deadline
 
 
-class First:
-    """Whether a file is met for the first time: others may give one of theirs any number of names."""
-
-    __slots__ = ("_met",)
-
-    def __init__(self) -> None:
-        """None was met yet."""
-        self._met: set[tuple[int, int]] = set()
-
-    def __call__(self, status: os.stat_result) -> bool:
-        """Ask about a file with this status."""
-        if status.st_nlink <= 1:
-            return True
-        identity = status.st_dev, status.st_ino
-        met = identity in self._met
-        self._met.add(identity)
-        return not met
-
-
 def at_exit(seconds: float) -> Budget:
     """Return what a program gives that ends: 16 MiB with the sum, which is read once to evict and once to add to it."""
     return Budget(12 << 20, seconds, largest=2 << 20)
@@ -148,14 +128,12 @@ def write(root: str, record: Mapping[str, object]) -> str | None:
     """
     full = {"argv0": "", **record, "version": VERSION, "host": layout.host(), "pid": os.getpid()}
     path = f"{root}/{layout.USAGE}/{layout.unique()}.json"
-    try:
+    with suppressed(OSError, ValueError, TypeError):
         data = _encode(full)
         with Folder(root, layout.USAGE):  # which is no link
             # Not flushed to the disk: a record lost in a power failure isn't worth a wait at the end of each process.
             if data is not None and atomic.write_file(path, data, durable=False):
                 return path
-    except (OSError, ValueError, TypeError) as raised:
-        let_pass(raised)
     return None
 
 
@@ -174,13 +152,6 @@ def read(root: str, budget: Budget | None = None, trust: Trust | None = None) ->
                 yield record
 
 
-def load(
-    path: str, limit: int = MAX_RECORD, opener: Callable[[str, int], int] = os.open
-) -> tuple[Record, float] | None:
-    """Return a record and its file's modification time [s]; None for anything but a record. Never raises."""
-    return _cleaned(content.read_json(path, limit, opener=opener, parse=_lines))
-
-
 def _lines(data: bytes) -> list[Any]:
     """Return what each line says, but for those after the first that say nothing. Raises ValueError."""
     first, *rest = data.split(b"\n")
@@ -196,9 +167,15 @@ def _lines(data: bytes) -> list[Any]:
 
 def read_total(root: str, budget: Budget | None = None) -> Record | None:
     """Return the sum of folded records; None if there is none, or it is too large for the budget."""
-    budget = Budget() if budget is None else budget
-    loaded = load(f"{root}/{layout.USAGE_TOTAL}", budget.largest)
-    return None if loaded is None else loaded[0]
+    found = read_sum(root, MAX_TOTAL if budget is None else budget.largest)
+    return None if found is None else found[0]
+
+
+def read_sum(root: str, limit: int = MAX_TOTAL) -> tuple[Record, dict[str, Any]] | None:
+    """Return the sum of folded records, and all that the file says, unchecked; None if there is none. Never raises."""
+    found = content.read_json(f"{root}/{layout.USAGE_TOTAL}", limit)
+    record = None if found is None else _cleaned([found[0]], found[1])
+    return None if record is None or found is None else (record, found[0])
 
 
 def last_use(records: Iterable[Record], known: Callable[[str], bool] = lambda _: True) -> dict[str, float]:
@@ -228,18 +205,32 @@ def merge(records: Iterable[Record]) -> Record:
 
 
 def records(
-    folder: Folder, budget: Budget, trust: Trust | None, before: float = float("inf")
+    folder: Folder,
+    budget: Budget,
+    trust: Trust | None = None,
+    wanted: Callable[[str, os.stat_result], bool] = lambda _name, _status: True,
 ) -> Iterator[tuple[str, Record | None, os.stat_result]]:
-    """Yield name, record and status of each file last written ``before``; None for one that is no record."""
-    is_new = First()
-    for item in islice(folder.json_files(budget.allows), MAX_RECORDS):
+    """Yield name, record and status of each file that is *wanted* by name and status; None for one that is no record.
+
+    A file of several names is none under all but the first of them.
+    """
+    met: set[tuple[int, int]] = set()
+    for number, item in enumerate(folder.json_files(budget.allows)):
+        if number >= MAX_RECORDS:
+            budget.over = True
+            return
         if not budget.allows():
             return
         with suppressed(OSError):
             listed = item.stat(follow_symlinks=False)
-            if listed.st_mtime >= before:
+            identity = listed.st_dev, listed.st_ino
+            # Others may give one of theirs any number of names.
+            known = identity in met
+            if listed.st_nlink > 1:
+                met.add(identity)
+            if not wanted(item.name, listed):
                 continue
-            if not is_new(listed):
+            if known:
                 yield item.name, None, listed
                 continue
             fd = folder.open(item.name, OPEN_FLAGS)
@@ -255,22 +246,17 @@ def records(
                 found = content.read_json_from(fd, MAX_RECORD, parse=_lines)  # it has been judged
             finally:
                 os.close(fd)
-            loaded = _cleaned(found)
-            yield item.name, None if loaded is None else loaded[0], status
+            yield item.name, None if found is None else _cleaned(*found), status
 
 
-def _cleaned(found: tuple[Any, os.stat_result] | None) -> tuple[Record, float] | None:
-    if found is None:
-        return None
-    lines, status = found
+def _cleaned(lines: list[Any], status: os.stat_result) -> Record | None:
     try:
         record = _sum_of(lines)
     except (ValueError, OverflowError, RecursionError):
         return None
-    if record is None:
-        return None
-    _place_use(record, lines[0], status.st_mtime)
-    return record, status.st_mtime
+    if record is not None:
+        _place_use(record, lines[0], status.st_mtime)
+    return record
 
 
 def nothing() -> Record:

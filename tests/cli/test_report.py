@@ -17,7 +17,7 @@ from nbtest import disks, showcase
 from nbcache.cli.reporting import charts, gather, html, page
 from nbcache.config import Settings
 from nbcache.store import Store, folding, layout, listing, usage
-from nbcache.store.folding import Timeline
+from nbcache.store.folding import Past
 
 NOW = 1_800_000_000.0
 TAGS = {
@@ -140,8 +140,7 @@ def test_it_tells_what_happened(past, monkeypatch):
     total = usage.merge(usage.read(past.path))
     assert told.total["hit_count"] == total["hit_count"]
     assert sum(told.misses.values()) == sum(total["misses"].values())
-    days = sum(bucket["hit_count"] for bucket in told.line.days.values())
-    assert days == total["hit_count"]
+    assert sum(bucket["hit_count"] for bucket in told.past.hours.values()) == total["hit_count"]
     assert told.entries == len(list(past.scan()))
     assert told.costly == sorted(told.costly, key=lambda each: -each.seconds)
     assert told.packages[0].name == "orbits"
@@ -227,9 +226,10 @@ def test_records_of_any_size_are_survived(filled, nbcache):
         with open(f"{directory}/{number}.json", "w") as file:
             json.dump(data, file)
         os.utime(f"{directory}/{number}.json", (number * 1e9, number * 1e9))
-    (filled_line := Timeline()).add(usage.clean({"version": 1, "misses": {"new": 1 << 60}}), time.time())
-    with open(f"{filled.path}/{layout.TIMELINE}", "wb") as file:
-        file.write(filled_line.encode())
+    past = Past()
+    past.add(usage.clean({"version": 1, "misses": {"new": 1 << 60}}), time.time(), lambda _: True)
+    with open(f"{filled.path}/{layout.USAGE_TOTAL}", "wb") as file:
+        file.write(past.encode())
     seen = report(nbcache, filled.path)
     assert "x" * 1000 not in seen.text
     assert len(seen.text) < 100_000
@@ -239,7 +239,7 @@ def test_a_record_that_cannot_be_read_is_no_obstacle(filled, nbcache):
     directory = f"{filled.path}/{layout.USAGE}"
     os.mkfifo(f"{directory}/fifo.json")
     os.symlink("/dev/zero", f"{directory}/zero.json")
-    with open(f"{filled.path}/{layout.TIMELINE}", "w") as file:
+    with open(f"{filled.path}/{layout.USAGE_TOTAL}", "w") as file:
         file.write(
             '{"version": 1, "hours": {"99999999999999999999": [1, 2, 3]}, "days": {"x": null}, "functions": [1]}'
         )
@@ -297,29 +297,26 @@ def test_a_full_disk_leaves_the_last_report(filled, process, place):
         assert sorted(os.listdir(disk)) == ["ballast", "r.html"]
 
 
-def buckets(*numbers, length=1):
-    return {number // length: {"hit_count": 3, "misses": {"new": 1}} for number in numbers}
+def past_of(*hours):
+    past = Past()
+    past.hours = {hour: {"hit_count": 3, "misses": {"new": 1}} for hour in hours}
+    return past
 
 
 def test_columns_are_hours_while_the_past_is_short():
-    line = Timeline()
     hour, day = int(NOW // 3600), int(NOW // 86400)
-    line.hours, line.days = buckets(hour - 30, hour - 2), buckets(day - 1, day)
-    step, columns = charts.columns_of(line, NOW)
+    step, columns = charts.columns_of(past_of(hour - 30, hour - 2), NOW)
     assert step == 3600
     assert len(columns) == 31
-    line.hours = buckets(hour)
-    assert len(charts.columns_of(line, NOW)[1]) == charts.FEWEST
-    line.hours = buckets(hour - 30, hour - 2)
     assert [column.hits for column in columns].count(3) == 2
     assert columns[-1].begin <= NOW < columns[-1].begin + 3600
-    line.hours = buckets(*range(hour - 200, hour))
-    line.days = buckets(*range(day - 8, day))
-    assert charts.columns_of(line, NOW)[0] == 3 * 3600
-    line.days = buckets(*range(day - 40, day))
-    assert charts.columns_of(line, NOW)[0] == 86400
-    line.days = buckets(*range(day - 399, day))
-    step, columns = charts.columns_of(line, NOW)
+    assert len(charts.columns_of(past_of(hour), NOW)[1]) == charts.FEWEST
+    assert charts.columns_of(past_of(*range(hour - 200, hour)), NOW)[0] == 3 * 3600
+    # Beyond two weeks it is known by the day.
+    days = [24 * each for each in range(day - 399, day)]
+    assert charts.columns_of(past_of(*days[-20:]), NOW)[0] == 86400
+    assert charts.columns_of(past_of(*days[-40:]), NOW)[0] == 86400
+    step, columns = charts.columns_of(past_of(*days), NOW)
     assert (step, len(columns) <= charts.COLUMNS) == (7 * 86400, True)
     assert sum(column.hits for column in columns) == 3 * 399
 
@@ -329,12 +326,9 @@ def test_columns_are_hours_while_the_past_is_short():
     st.floats(0, 2e9),
 )
 def test_any_course_of_time_can_be_drawn(found, now):
-    line = Timeline()
-    line.hours = {
-        n: {"hit_count": hits, "misses": {"new": missed}} for n, (hits, missed) in list(found.items())[: folding.HOURS]
-    }
-    line.days = {n // 24: each for n, each in line.hours.items()}
-    step, columns = charts.columns_of(line, now)
+    past = Past()
+    past.hours = {n: {"hit_count": hits, "misses": {"new": missed}} for n, (hits, missed) in found.items()}
+    step, columns = charts.columns_of(past, now)
     assert len(columns) <= charts.COLUMNS
     drawn = str(charts.course(step, columns))
     assert "nan" not in drawn

@@ -6,7 +6,7 @@ import resource
 import threading
 
 import pytest
-from nbtest.usage import paths
+from nbtest.usage import load, paths
 from storekit import key, open_store
 
 from nbcache.client import kept as keeping
@@ -82,18 +82,18 @@ def told(store):
 
 
 def test_what_is_counted_is_in_the_record_at_once(store, counters):
-    counters.hit(key("a"), "m:f", 0.5, "layer")
+    counters.hit(key("a"), 0.5, "layer")
     assert told(store) == (1, 1)
-    counters.hit(key("a"), "m:f", 0.5)
-    counters.hit(key("b"), "m:g", 1.0)
+    counters.hit(key("a"), 0.5)
+    counters.hit(key("b"), 1.0)
     counters.miss("new")
     counters.uncacheable("a pointer", "m:p")
     counters.built(key("c"), "m:h", 0.25)
-    counters.published(key("c"))
+    counters.published()
     counters.waited(0.05, came=False)
     counters.error("publish")
     (path,) = paths(store.path)
-    (found, _) = usage.load(path)
+    found = load(path)
     counted = counters.snapshot()
     assert found["end"] == 0.0
     del counted["end"], counted["start"]
@@ -106,19 +106,19 @@ def test_the_end_is_told_once_there_is_something_to_tell(store, journal, counter
     counters.miss("new")
     journal.end()
     (path,) = paths(store.path)
-    assert usage.load(path)[0]["end"] > 0
+    assert load(path)["end"] > 0
     counters.miss("new")
     assert record(store)["misses"] == {"new": 2}
 
 
 def test_what_is_closed_or_removed_goes_on_in_another_file_of_the_same_process(store, journal, counters):
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     os.close(journal._file.fd())
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     assert told(store) == (1, 2)
     folding.fold(store.path, lambda _: True, age=-1)
     assert paths(store.path) == []
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     assert told(store) == (1, 3)
     assert len(paths(store.path)) == 1
 
@@ -126,7 +126,7 @@ def test_what_is_closed_or_removed_goes_on_in_another_file_of_the_same_process(s
 def test_a_record_that_is_full_goes_on_in_another_file(store, counters, monkeypatch):
     monkeypatch.setattr(layout, "MAX_RECORD", 1000)
     for number in range(50):
-        counters.hit(key(number), "m:f", 1.0)
+        counters.hit(key(number), 1.0)
     assert told(store) == (1, 50)
     assert len(paths(store.path)) > 3
     assert all(os.path.getsize(path) <= 1000 for path in paths(store.path))
@@ -136,19 +136,19 @@ def test_after_so_many_writes_what_is_counted_waits(store, journal, counters, mo
     monkeypatch.setattr(keeping, "AT_ONCE", 10)
     journal._begin()
     for _ in range(10):
-        counters.hit(key("a"), "m:f", 1.0)
+        counters.hit(key("a"), 1.0)
     assert told(store) == (1, 10)
     (path,) = paths(store.path)
     size = os.path.getsize(path)
     for number in range(500):
-        counters.hit(key(number % 3), "m:f", 1.0)
+        counters.hit(key(number % 3), 1.0)
     counters.miss("new")
     monkeypatch.setattr(journal, "_next", 0.0)
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     assert told(store) == (1, 511)
     assert record(store)["misses"] == {"new": 1}
     assert os.path.getsize(path) - size < 700
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     journal.end()
     assert told(store) == (1, 512)
 
@@ -157,12 +157,12 @@ def test_where_nothing_can_be_written_the_program_goes_on_and_it_is_told_later(s
     directory = f"{store.path}/{layout.USAGE}"
     os.rename(directory, f"{directory}-away")
     for _ in range(100):
-        counters.hit(key("a"), "m:f", 1.0)
+        counters.hit(key("a"), 1.0)
     os.rename(f"{directory}-away", directory)
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     assert told(store) == (0, 0)  # only once a minute
     monkeypatch.setattr(journal, "_next", 0.0)
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     assert told(store) == (1, 102)
 
 
@@ -171,18 +171,18 @@ def test_a_link_in_the_place_of_the_directory_is_not_followed(store, counters, t
     os.rmdir(directory)
     (tmp_path / "elsewhere").mkdir()
     os.symlink(tmp_path / "elsewhere", directory)
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_limit_of_file_sizes_or_a_full_disk_is_no_matter(store, counters):
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
         for _ in range(5):
-            counters.hit(key("a"), "m:f", 1.0)
+            counters.hit(key("a"), 1.0)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert told(store) == (1, 1)
@@ -190,24 +190,24 @@ def test_a_limit_of_file_sizes_or_a_full_disk_is_no_matter(store, counters):
 
 
 def test_a_line_that_was_cut_off_spoils_no_other(store, counters):
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     (path,) = paths(store.path)
     with open(path, "ab") as file:
         file.write(b'\n{"hits": {"')
-    counters.hit(key("b"), "m:f", 1.0)
+    counters.hit(key("b"), 1.0)
     assert told(store) == (1, 2)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_has_a_record_of_its_own(store, journal, counters):
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     with journal._lock:
         child = os.fork()
         if child == 0:
-            counters.hit(key("b"), "m:f", 1.0)
+            counters.hit(key("b"), 1.0)
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
     hits = sorted((sorted(found["hits"].values()), found["pid"]) for found in usage.read(store.path))
     assert hits == [([1], child), ([2], os.getpid())]
 
@@ -215,7 +215,7 @@ def test_a_forked_child_has_a_record_of_its_own(store, journal, counters):
 def test_threads_lose_nothing(store, counters):
     def work():
         for number in range(200):
-            counters.hit(key(number), "m:f", 1.0)
+            counters.hit(key(number), 1.0)
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -233,10 +233,10 @@ def test_what_is_counted_while_it_is_written_is_not_lost(store, journal, counter
     def append(self, data):
         if again:
             again.pop()
-            counters.hit(key("b"), "m:g", 1.0)
+            counters.hit(key("b"), 1.0)
         real(self, data)
 
     monkeypatch.setattr(KeptFile, "append", append)
-    counters.hit(key("a"), "m:f", 1.0)
-    counters.hit(key("a"), "m:f", 1.0)
+    counters.hit(key("a"), 1.0)
+    counters.hit(key("a"), 1.0)
     assert told(store) == (1, 3)

@@ -56,7 +56,7 @@ def test_of_a_cold_start_it_says_how_much_is_left_and_by_how_many(terminal):
     counters = Counters()
     shown = Progress(counters)
     shown.began(Profile(Head("main.py", {}, "", 0.0), [unit("lib:f"), unit("lib:g")]), 2)
-    counters.hit("0" * 64, "lib:f", 1.0)
+    counters.hit("0" * 64, 1.0)
     shown.says("waiting for", "lib:g")
     assert "waiting for lib:g | 1 of 2 functions ready, 5 s of compiling left, 2 workers" in terminal.getvalue()
 

@@ -133,7 +133,7 @@ def test_forged_crashes_and_a_request_that_waits(town):
         main = town.write("bob", "good")
         town.run(BOB, main)
         path = town.entry()
-        digest, of = entry.parse(path.read_bytes()).digest.hex(), town.parsed(path).key
+        digest, of = entry.parse(path.read_bytes()).digest, town.parsed(path).key
         before = path.read_bytes()
         town.keep_house()
         # The worst case: nobody is known to have used it well.
@@ -204,7 +204,7 @@ def test_who_asks_for_another_s_key_finds_what_is_built_for_him(town, how):
         else:
             town.keep_house()
             path.chmod(0o644)
-            crash_with(town.store, entry.parse(path.read_bytes()).digest.hex(), of, MALLORY)
+            crash_with(town.store, entry.parse(path.read_bytes()).digest, of, MALLORY)
         theirs = town.write("mallory", "good")
         town.run(MALLORY, theirs)
         daemon.says("built good:f")

@@ -181,7 +181,7 @@ def test_a_daemon_approves_of_what_others_used_well(main, place):
     assert fleet(main, store, 1) == 0
     found = [entry.parse(path.read_bytes()) for path in (store / "v1/objects").glob("??/*.nbo")]
     assert not proven()
-    quarantine.vouch(str(store), [(each.digest.hex(), each.header.key) for each in found])
+    quarantine.vouch(str(store), [(each.digest, each.header.key) for each in found])
     with daemons.daemon(store):
         daemons.wait_for(lambda: {"lib:f", "lib:g"} <= set(map(said, proven())))
 

@@ -83,7 +83,7 @@ def test_a_record_is_read_once(store, monkeypatch):
     ledger.sums()
     read = []
     real = content.read_json_from
-    monkeypatch.setattr(content, "read_json_from", lambda *given: read.append(given) or real(*given))
+    monkeypatch.setattr(content, "read_json_from", lambda *given, **named: read.append(given) or real(*given, **named))
     record(store)
     assert told(ledger)["processes"] == 6
     assert len(read) == 1

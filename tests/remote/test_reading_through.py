@@ -51,7 +51,7 @@ def signed(**fields):
 
 def condemn(store, data):
     """Have two programs crash with an entry."""
-    spoiling.condemn(store.path, entry.parse(data).digest.hex(), key("a"))
+    spoiling.condemn(store.path, entry.parse(data).digest, key("a"))
 
 
 def fetch(store, *tiers, slot=0, copied=None):

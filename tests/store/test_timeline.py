@@ -1,4 +1,4 @@
-"""The timeline: what folding keeps of when things happened, bounded whatever the records say."""
+"""The sum of records: what folding keeps of when things happened, bounded whatever the records say."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from storekit import SECTIONS, header, key, open_store
 
 from nbcache import counting
 from nbcache.store import folding, layout, reasons, usage
-from nbcache.store.folding import DAY, HOUR, Timeline
+from nbcache.store.folding import DAY, HOUR, Past
 
 NOW = 1_800_000_000.0
 RECORD = {
@@ -34,103 +34,111 @@ def record(**fields):
     return usage.clean({**RECORD, **fields})
 
 
-def test_a_record_counts_in_its_hour_and_in_its_day():
-    line = Timeline()
-    line.add(record(), NOW - 2 * HOUR, NOW)
-    line.add(record(), NOW - 3 * DAY, NOW)
-    line = Timeline.decode(json.loads(line.encode(NOW)))
+def anything(_key):
+    return True
+
+
+def again(past, now=NOW):
+    """What was written, read."""
+    said = json.loads(past.encode(now))
+    return Past(usage.clean(said), said)
+
+
+def test_a_record_counts_in_its_hour_and_long_after_in_its_day():
+    past = Past()
+    for when in (NOW - 2 * HOUR, NOW - 3 * DAY, NOW - 3 * DAY + HOUR):
+        past.add(record(), when, anything, NOW)
     expected = {
         "processes": 1, "hit_count": 3, "saved_seconds": 1.5, "builds_count": 1, "built_seconds": 0.5,
         "uncacheable": {"other": {"count": 2, "functions": []}}, "misses": {"new": 2, "unusable": 1},
     }  # fmt: skip
-    hours, days = (
-        {n: {name: each[name] for name in expected} for n, each in buckets.items()}
-        for buckets in (line.hours, line.days)
-    )
-    assert hours == {int((NOW - 2 * HOUR) // HOUR): expected, int((NOW - 3 * DAY) // HOUR): expected}
-    assert days == {int((NOW - 2 * HOUR) // DAY): expected, int((NOW - 3 * DAY) // DAY): expected}
+    places = [int((NOW - ago) // HOUR) for ago in (2 * HOUR, 3 * DAY, 3 * DAY - HOUR)]
+    hours = {n: {name: each[name] for name in expected} for n, each in again(past).hours.items()}
+    assert hours == dict.fromkeys(places, expected)
     assert reasons.missed(expected) == 3
+    assert again(past).total["processes"] == 3
+    later = again(again(past), NOW + 14 * DAY)
+    day = int((NOW - 3 * DAY) // DAY) * 24
+    assert {n: each["processes"] for n, each in later.hours.items()} == {day: 2, places[0] // 24 * 24: 1}
+    assert again(later, NOW + 15 * DAY).hours == later.hours
 
 
 def test_what_is_brief_is_as_brief_when_it_is_read_again():
     said = usage.clean(
         {"version": 1, "errors": {"fault while x": 1, "remote: y": 2, "z": 3}, "misses": {"new": 1, "m": 2}}
     )
-    line = Timeline()
-    line.add(said, NOW, NOW)
-    for _ in range(2):
-        line = Timeline.decode(json.loads(line.encode(NOW)))
-    (bucket,) = line.days.values()
+    past = Past()
+    past.add(said, NOW, anything, NOW)
+    (bucket,) = again(again(past)).hours.values()
     assert bucket["errors"] == {"fault": 1, "remote": 2, "other": 3}
     assert bucket["misses"] == {"new": 1, "unusable": 2}
 
 
 def test_the_past_is_forgotten_and_the_future_is_now():
-    line = Timeline()
-    line.add(record(), NOW - 20 * DAY, NOW)
-    line.add(record(), NOW - 1000 * DAY, NOW)
-    line.add(record(), NOW + 1000 * DAY, NOW)
-    assert set(line.hours) == {int(NOW // HOUR)}
-    assert set(line.days) == {int((NOW - 20 * DAY) // DAY), int(NOW // DAY)}
-    later = Timeline.decode(json.loads(line.encode(NOW + 399 * DAY)))
-    assert (later.hours, set(later.days)) == ({}, {int(NOW // DAY)})
+    past = Past()
+    past.add(record(), NOW - 20 * DAY, anything, NOW)
+    past.add(record(), NOW - 1000 * DAY, anything, NOW)
+    past.add(record(), NOW + 1000 * DAY, anything, NOW)
+    assert set(past.hours) == {int((NOW - 20 * DAY) // DAY) * 24, int(NOW // HOUR)}
+    assert past.total["processes"] == 3
+    assert set(again(past, NOW + 399 * DAY).hours) == {int(NOW // DAY) * 24}
+    assert again(past, NOW - HOUR).hours.keys() == {int((NOW - 20 * DAY) // DAY) * 24}
 
 
 def test_a_function_changes_when_its_key_does():
-    line = Timeline()
+    past = Past()
     for name in ("a", "a", "b", "a"):
-        line.add(record(builds=[{"key": key(name), "function": "m:f", "seconds": 2.0}]), NOW, NOW)
-    (told,) = line.functions.values()
+        past.add(record(builds=[{"key": key(name), "function": "m:f", "seconds": 2.0}]), NOW, anything, NOW)
+    (told,) = past.functions.values()
     assert (told.builds, told.seconds, told.changes) == (4, 8.0, 2)
 
 
 def test_functions_are_bounded_by_what_they_cost_and_by_how_often_they_change():
-    line = Timeline()
+    past = Past()
     for number in range(folding.MAX_COSTLY):
-        line.add(record(builds=[{"key": key("a"), "function": f"dear{number}", "seconds": 100.0}]), NOW, NOW)
+        past.add(record(builds=[{"key": key("a"), "function": f"dear{number}", "seconds": 100.0}]), NOW, anything, NOW)
     for turn in range(3):
-        line.add(record(builds=[{"key": key(turn), "function": "cheap:changing", "seconds": 0.1}]), NOW, NOW)
+        past.add(record(builds=[{"key": key(turn), "function": "cheap:changing", "seconds": 0.1}]), NOW, anything, NOW)
     for start in range(0, 40_000, 8000):
         forged = [{"key": key("a"), "function": f"{n}" * 100, "seconds": 0.2} for n in range(start, start + 8000)]
-        line.add(record(builds=forged), NOW, NOW)
-    assert len(line.functions) < 20_000
-    kept = json.loads(line.encode(NOW))["functions"]
+        past.add(record(builds=forged), NOW, anything, NOW)
+    assert len(past.functions) < 20_000
+    kept = json.loads(past.encode(NOW))["functions"]
     assert len(kept) == folding.MAX_COSTLY + folding.MAX_CHANGING
     assert "cheap:changing" in kept
     assert sum(name.startswith("dear") for name in kept) == folding.MAX_COSTLY
 
 
 def test_it_never_grows_beyond_what_is_read():
-    line = Timeline()
+    past = Past()
     most = {
         **dict.fromkeys(("hit_count", "builds_count", "evicted", "evicted_bytes"), 1 << 53),
         **dict.fromkeys(("saved_seconds", "built_seconds"), 9e15),
         "misses": dict.fromkeys([*reasons.MISSES, "else"], 1 << 53),
     }
     for hours in range(folding.DAYS * 24):
-        line.add(record(**most, builds=[]), NOW - hours * HOUR, NOW)
+        past.add(record(**most, builds=[]), NOW - hours * HOUR, anything, NOW)
     names = [{"key": key("a"), "function": f"{n}\U0001f600" * 200, "seconds": 1.0} for n in range(8000)]
-    line.add(record(builds=names), NOW, NOW)
-    data = line.encode(NOW)
-    assert len(data) < folding.MAX_TIMELINE
-    again = Timeline.decode(json.loads(data))
-    assert (len(again.hours), len(again.days)) == (folding.HOURS, folding.DAYS)
+    past.add(record(builds=names), NOW, anything, NOW)
+    data = past.encode(NOW)
+    assert len(data) < 2 << 20
+    assert len(again(past).hours) == folding.HOURS + folding.DAYS - folding.HOURS // 24
 
 
 @given(json_values)
-def test_decoding_anything_gives_a_timeline(value):
-    for raw in (value, {"version": 2, "hours": value}, {"version": 2, "functions": value, "days": {"5": value}}):
-        Timeline.decode(json.loads(Timeline.decode(raw).encode(NOW)))
+def test_whatever_is_said_of_the_past_there_is_one(value):
+    for more in ({"hours": value}, {"functions": value, "hours": {"5": value}}):
+        again(Past(usage.nothing(), more))
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"version": 1, "days": {"1": []}}', b"[" * 100_000])
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"version": 2, "hours": {"1": []}}', b"[" * 100_000])
 def test_another_version_is_begun_anew(tmp_path, data):
     store = open_store(tmp_path)
-    (tmp_path / layout.TIMELINE).write_bytes(data)
-    assert Timeline.read(store.path).days == {}
+    (tmp_path / layout.USAGE_TOTAL).write_bytes(data)
+    assert Past.read(store.path).hours == {}
     os.utime(store.write_usage(RECORD), (NOW - DAY, time.time() - DAY))
     assert folding.fold(store.path, lambda _: True) == 1
-    assert len(Timeline.read(store.path).days) == 1
+    assert len(Past.read(store.path).hours) == 1
 
 
 def test_folding_keeps_when_it_was(tmp_path):
@@ -140,25 +148,19 @@ def test_folding_keeps_when_it_was(tmp_path):
         os.utime(store.write_usage(RECORD), (yesterday, yesterday))
     store.write_usage(RECORD)
     assert folding.fold(store.path, lambda _: True) == 3
-    line = Timeline.read(store.path)
-    assert [each["hit_count"] for each in line.days.values()] == [9]
-    assert [each["processes"] for each in line.hours.values()] == [3]
-    assert list(line.functions) == ["m:f (int64,)"]
-    assert "timeline.json" not in os.listdir(tmp_path / layout.USAGE)
+    past = Past.read(store.path)
+    assert [(each["hit_count"], each["processes"]) for each in past.hours.values()] == [(9, 3)]
+    assert list(past.functions) == ["m:f (int64,)"]
 
 
-@pytest.mark.parametrize("fails", [layout.TIMELINE, layout.USAGE_TOTAL])
-def test_on_a_disk_that_takes_only_one_of_them_nothing_counts_twice(tmp_path, monkeypatch, fails):
+def test_on_a_full_disk_nothing_counts_twice(tmp_path, monkeypatch):
     store = open_store(tmp_path)
     os.utime(store.write_usage(RECORD), (NOW - DAY, time.time() - DAY))
     folding.fold(store.path, lambda _: True)
     os.utime(store.write_usage(RECORD), (NOW - DAY, time.time() - DAY))
-    write = folding.atomic.write_file
 
-    def full(path, *more, **named):
-        if path.endswith(fails):
-            raise OSError(28, "No space left on device")
-        return write(path, *more, **named)
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(folding.atomic, "write_file", full)
     for _ in range(3):
@@ -166,8 +168,16 @@ def test_on_a_disk_that_takes_only_one_of_them_nothing_counts_twice(tmp_path, mo
     monkeypatch.undo()
     folding.fold(store.path, lambda _: True)
     assert usage.merge(usage.read(store.path))["hit_count"] == 6
-    (bucket,) = Timeline.read(store.path).days.values()
-    assert bucket["hit_count"] == (3 if fails == layout.TIMELINE else 6)
+    assert sum(each["hit_count"] for each in Past.read(store.path).hours.values()) == 6
+
+
+def test_beginning_to_count_anew_leaves_the_past(tmp_path):
+    store = open_store(tmp_path)
+    store.write_usage(RECORD)
+    folding.forget(store.path, lambda _: True)
+    past = Past.read(store.path)
+    assert (past.total["hit_count"], list(past.total["last_use"])) == (0, [key("a")])
+    assert [each["hit_count"] for each in past.hours.values()] == [3]
 
 
 def test_evictions_are_counted_by_whoever_evicts(tmp_path):
@@ -181,7 +191,7 @@ def test_evictions_are_counted_by_whoever_evicts(tmp_path):
     assert store.gc(size).remove == ()
     assert usage.merge(usage.read(store.path))["evicted"] == len(plan.remove)
     folding.fold(store.path, lambda _: True, age=-1)
-    assert [each["evicted_bytes"] for each in Timeline.read(store.path).days.values()] == [plan.freed]
+    assert [each["evicted_bytes"] for each in Past.read(store.path).hours.values()] == [plan.freed]
 
 
 def test_reasons_beyond_the_most_are_counted_together(tmp_path):

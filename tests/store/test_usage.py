@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nbtest.usage import paths
+from nbtest.usage import load, paths
 from storekit import key, mode, open_store
 
 from nbcache import process
@@ -98,12 +98,12 @@ def test_odd_files_are_skipped(store, tmp_path):
 def test_a_record_that_went_stale_is_none(store, monkeypatch):
     store.write_usage(RECORD)
     (path,) = paths(store.path)
-    assert usage.load(path) is not None
+    assert load(path) is not None
 
     # Fails for a file, and in C: what Python code raises here counts as the program's.
     with monkeypatch.context() as patched:
         patched.setattr(process.os, "fstat", os.listdir)
-        found = usage.load(path)
+        found = load(path)
     assert found is None
 
 

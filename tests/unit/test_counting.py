@@ -15,14 +15,14 @@ from nbcache.store import reasons, usage
 @pytest.fixture
 def counters():
     counted = Counters()
-    counted.hit(key("a"), "m:f", 0.5)
-    counted.hit(key("a"), "m:f", 0.5)
-    counted.hit(key("b"), "m:g", 1.0)
+    counted.hit(key("a"), 0.5)
+    counted.hit(key("a"), 0.5)
+    counted.hit(key("b"), 1.0)
     counted.miss("absent")
     counted.miss("absent")
     counted.miss("damaged")
     counted.built(key("c"), "m:h", 0.25)
-    counted.published(key("c"))
+    counted.published()
     counted.uncacheable("a pointer", "m:p")
     counted.uncacheable("a pointer", "m:p")
     counted.uncacheable("a pointer", "m:q")
@@ -47,7 +47,7 @@ def test_a_snapshot_tells_everything(counters):
 def test_a_snapshot_does_not_change_afterwards(counters):
     snapshot = counters.snapshot()
     text = json.dumps(snapshot)
-    counters.hit(key("z"), "m:z", 1.0)
+    counters.hit(key("z"), 1.0)
     counters.uncacheable("a pointer", "m:r")
     assert json.dumps(snapshot) == text
 
@@ -82,7 +82,7 @@ def test_adding_up_nothing():
 def test_lists_are_bounded():
     counters = Counters()
     for number in range(reasons.MAX_KEYS + 50):
-        counters.hit(key(number), "f", 0.0)
+        counters.hit(key(number), 0.0)
         counters.built(key(number), "f", 0.0)
     for number in range(reasons.MAX_REASONS + 50):
         counters.miss(f"m{number}")
@@ -101,7 +101,7 @@ def test_threads_lose_nothing():
     def work(_):
         gate.wait()
         for _ in range(500):
-            counters.hit(key("a"), "f", 1.0)
+            counters.hit(key("a"), 1.0)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.cli.reporting.html import Html, join, tag
 from nbcache.cli.text import duration
-from nbcache.store import reasons
+from nbcache.store import folding, reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nbcache.cli.reporting.html import Child
-    from nbcache.store.folding import Timeline
+    from nbcache.store.folding import Past
     from nbcache.store.usage import Record
 
 HOUR: Final = 3600.0
@@ -86,27 +86,21 @@ def strip(parts: Sequence[tuple[str, float, str]]) -> Html:
     return tag("div", told, class_="strip")
 
 
-def columns_of(line: Timeline, now: float) -> tuple[float, list[Column]]:
-    """Return the course of time as columns of equal spans, the last one that of now, and how long each is [s].
-
-    By hours as long as all that is known of lies within them, else by days.
-    """
-    oldest_hour = min(line.hours, default=math.inf) * HOUR
-    oldest_day = min(line.days, default=math.inf) * DAY
-    # A day begins before the first hour in it.
-    by_hours = oldest_hour - oldest_day < DAY
-    buckets, length = (line.hours, HOUR) if by_hours else (line.days, DAY)
-    if not buckets:
+def columns_of(past: Past, now: float) -> tuple[float, list[Column]]:
+    """Return the course of time as columns of equal spans, the last one that of now, and how long each is [s]."""
+    if not past.hours:
         return HOUR, []
-    span = now - min(buckets) * length
+    span = now - min(past.hours) * HOUR
+    # What is long ago is known by the day.
+    length = HOUR if span <= folding.HOURS * HOUR else DAY
     step = next((each for each in STEPS if each >= length and span / each <= COLUMNS), STEPS[-1])
-    return step, _grouped(buckets, length, step, now)
+    return step, _grouped(past.hours, step, now)
 
 
-def _grouped(buckets: Mapping[int, Record], length: float, step: float, now: float) -> list[Column]:
+def _grouped(hours: Mapping[int, Record], step: float, now: float) -> list[Column]:
     sums: dict[int, tuple[int, int]] = {}
-    for number, bucket in buckets.items():
-        column = int(number * length // step)
+    for number, bucket in hours.items():
+        column = int(number * HOUR // step)
         hits, missed = sums.get(column, (0, 0))
         sums[column] = hits + bucket["hit_count"], missed + reasons.missed(bucket)
     last = int(now // step)

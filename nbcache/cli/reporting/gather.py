@@ -17,7 +17,7 @@ from nbcache.cli.reporting.html import MOST_TEXT
 from nbcache.protocol import heartbeats
 from nbcache.store import evict, layout, pins, reasons, usage
 from nbcache.store.folders import Folder
-from nbcache.store.folding import Function, Timeline
+from nbcache.store.folding import Function, Past
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +48,6 @@ class Costly:
     name: str
     seconds: float = 0.0
     builds: int = 0
-    signatures: int = 0
 
 
 class Victim(NamedTuple):
@@ -91,7 +90,7 @@ class Report:
     size: int = 0
     total: Record = field(default_factory=usage.nothing)
     """What all usage records add up to."""
-    line: Timeline = field(default_factory=Timeline)
+    past: Past = field(default_factory=Past)
     misses: dict[str, int] = field(default_factory=dict)
     changed: int = 0
     """How many builds are known to be of functions that were there under another key."""
@@ -127,7 +126,7 @@ def gather(store: Store, limit: int, now: float | None = None) -> Report:
     used = _read_usage(report, store, {info.key for info in infos}, made)
     known = _read_headers(report, infos)
     _plan(report, infos, known, used, pins.read(store.path, store.trust))
-    report.costly = _costly(report.line.functions, known.values())
+    report.costly = _costly(report.past.functions, known.values())
     _read_changes(report, store, list(known.values()))
     report.daemons = [each for each in heartbeats.read(store.path, store.trust) if each.alive]
     return report
@@ -136,18 +135,17 @@ def gather(store: Store, limit: int, now: float | None = None) -> Report:
 def _read_usage(report: Report, store: Store, keys: set[str], now: float) -> dict[str, float]:
     """Read all usage records; return when keys were hit last."""
     budget = usage.Budget()
-    total = usage.read_total(store.path, budget) or usage.nothing()
-    report.line = Timeline.read(store.path)
+    report.past = Past.read(store.path)
     with suppress(OSError), Folder(store.path, layout.USAGE) as folder:
-        for _, record, status in usage.records(folder, budget, None):
+        for _, record, status in usage.records(folder, budget):
             if record is not None:
-                usage.add(total, record, keys.__contains__)
-                report.line.add(record, status.st_mtime, now)
+                report.past.add(record, status.st_mtime, keys.__contains__, now)
     if budget.over:
         report.notes.append("There are more usage records than are read at once; `nbcache gc` sums them up.")
+    total = report.past.total
     report.total = usage.merge([total])
     report.misses = reasons.brief(total).get("misses", {})
-    report.changed = sum(each.changes for each in report.line.functions.values())
+    report.changed = sum(each.changes for each in report.past.functions.values())
     return {key: when for key, when in total["last_use"].items() if key in keys}
 
 
@@ -197,7 +195,6 @@ def _costly(functions: dict[str, Function], known: Iterable[_Known]) -> list[Cos
         item = found.setdefault(name, Costly(name))
         item.seconds += seconds
         item.builds += builds
-        item.signatures += 1
     return sorted(found.values(), key=lambda item: -item.seconds)[:COSTLY]
 
 
@@ -207,14 +204,14 @@ def _read_changes(report: Report, store: Store, known: list[_Known]) -> None:
     groups: dict[tuple[str, str, str], list[_Known]] = {}
     for each in known:
         groups.setdefault((each.function, each.signature, each.kind), []).append(each)
-    functions = dict.fromkeys(name.partition(" ")[0] for name in report.line.functions)
+    functions = dict.fromkeys(name.partition(" ")[0] for name in report.past.functions)
     seen: Counter[str] = Counter()
     for (function, _, _), members in groups.items():
         seen[function] += len({each.key for each in members}) - 1
         functions[function] = None
     told: Counter[str] = Counter()
     seconds: dict[str, float] = {}
-    for name, item in report.line.functions.items():
+    for name, item in report.past.functions.items():
         function = name.partition(" ")[0]
         told[function] += item.changes
         seconds[function] = seconds.get(function, 0.0) + item.seconds

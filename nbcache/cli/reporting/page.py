@@ -1,19 +1,25 @@
-"""The report as one HTML page: what an operator asks of a store, in the order in which one asks."""
+"""``nbcache report``: one HTML page, what an operator asks of a store in the order in which one asks. Only reads it."""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Final
 
 import nbcache
+from nbcache.cli.place import open_store, settings_of
 from nbcache.cli.reporting import charts
+from nbcache.cli.reporting.gather import gather
 from nbcache.cli.reporting.html import Html, join, name_of, prose, tag
-from nbcache.cli.text import ago, plural, size
+from nbcache.cli.text import ago, plural, printable, size
+from nbcache.cli.upkeep import parse_size
 from nbcache.plain import one_line
-from nbcache.store import reasons, usage
+from nbcache.store import atomic, reasons, usage
 
 if TYPE_CHECKING:
+    import argparse
+
     from nbcache.cli.reporting.gather import Package, Report
     from nbcache.cli.reporting.html import Child
 
@@ -49,6 +55,19 @@ MEANINGS: Final = {
 REASONS: Final = 8
 _STYLE: Final = os.path.join(os.path.dirname(__file__), "style.css")
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def report(args: argparse.Namespace) -> int:
+    """Write the page about a store."""
+    limit = settings_of(args).max_size if args.max_size is None else parse_size(args.max_size)
+    data = render(gather(open_store(args, looking=True), limit)).encode()
+    if args.file == "-":
+        sys.stdout.buffer.write(data)
+        return 0
+    path = os.path.abspath(args.file)
+    atomic.replace_named(path, data)
+    print(printable(path))
+    return 0
 
 
 def render(report: Report) -> str:
@@ -117,10 +136,11 @@ def _tiles(report: Report) -> Html:
 
 def _lately(report: Report) -> float | None:
     """The hit rate of the last seven days, where there is a time before them."""
-    first = int(report.made // charts.DAY) - 6
-    if not any(day < first for day in report.line.days):
+    first = (int(report.made // charts.DAY) - 6) * 24
+    hours = report.past.hours
+    if not any(hour < first for hour in hours):
         return None
-    return reasons.hit_rate(usage.merge(bucket for day, bucket in report.line.days.items() if day >= first))
+    return reasons.hit_rate(usage.merge(bucket for hour, bucket in hours.items() if hour >= first))
 
 
 def _tile(what: str, value: str, more: str, extra: Child = None, kind: str = "") -> Html:
@@ -141,7 +161,7 @@ def _card(title: str, said: str | None, *content: Child, class_: str = "card") -
 
 
 def _course(report: Report) -> Html:
-    step, columns = charts.columns_of(report.line, report.made)
+    step, columns = charts.columns_of(report.past, report.made)
     if not columns:
         return _card("Hit rate over time", "No program has used this store yet.")
     legend = tag(

@@ -29,7 +29,7 @@ from nbcache.published.unpickling import LOCATE, LOCATE_IN, RECALL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry
 
 _ENVIRONMENTS = ("_ZN08NumbaEnv", ".NumbaEnv")
 _NUMBA_MODULE = re.compile(rb"\0(numba(?:\.[a-z_]+)+)\0")
@@ -38,7 +38,7 @@ _NUMBA_MODULE = re.compile(rb"\0(numba(?:\.[a-z_]+)+)\0")
 class Entries(Protocol):
     """Where entries are looked for."""
 
-    def find(self, key: str) -> Iterator[FoundEntry]:
+    def find(self, key: str) -> Iterator[Entry]:
         """Yield each entry of a key that may be used; it is in the store then."""
 
 
@@ -49,7 +49,7 @@ class Codes:
         self._store = store
         self._index: dict[tuple[str, str], int] = {}
         self.codes: list[manifests.Code] = []
-        self._entries: list[FoundEntry] = []
+        self._entries: list[Entry] = []
         self.tokens: dict[str, tuple[str, str, int]] = {}
         self.imports: dict[str, tuple[str, ...]] = {}
         self.extensions: set[str] = {HELPERS, MEMORY}
@@ -108,7 +108,7 @@ class Codes:
             found.append(bitcode)
         return found
 
-    def _entry_of(self, key: str, code: bytes) -> FoundEntry:
+    def _entry_of(self, key: str, code: bytes) -> Entry:
         for entry in self._store.find(key):
             if entry.section("object") == code:
                 return entry

@@ -115,18 +115,22 @@ class Entry(NamedTuple):
     """An entry of a store in memory."""
 
     header: Header
-    sections: Mapping[str, bytes]
+    parts: Mapping[str, bytes]
     layer = ""
     proven = True
 
     @property
     def section_sizes(self) -> dict[str, int]:
-        """As of a `FoundEntry`."""
-        return {name: len(content) for name, content in self.sections.items()}
+        """As of an entry in a file."""
+        return {name: len(content) for name, content in self.parts.items()}
 
     def section(self, name: str) -> bytes | None:
-        """As of a `FoundEntry`."""
-        return self.sections.get(name)
+        """As of an entry in a file."""
+        return self.parts.get(name)
+
+    def sections(self) -> Mapping[str, bytes]:
+        """As of an entry in a file."""
+        return self.parts
 
 
 class Store:

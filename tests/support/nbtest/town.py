@@ -124,5 +124,5 @@ class Town:
         for _ in range(2):
             path = open_store(self.store).publish(header(f"turn {time.time()}"), SECTIONS).path
             found = entry.parse(Path(path).read_bytes())
-            quarantine.vouch(str(self.store), [(found.digest.hex(), found.header.key)])
+            quarantine.vouch(str(self.store), [(found.digest, found.header.key)])
             daemons.wait_for(lambda path=path: os.stat(path).st_mode & quarantine.PROVEN)

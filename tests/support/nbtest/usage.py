@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nbcache.store import layout, usage
+from nbcache.store import content, layout, usage
 from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
@@ -18,6 +18,12 @@ def paths(root: str) -> list[str]:
     """Return the paths of the records of single processes, in no order."""
     with Folder(root, layout.USAGE) as folder:
         return [f"{root}/{layout.USAGE}/{item.name}" for item in folder.json_files()]
+
+
+def load(path: str) -> dict[str, Any] | None:
+    """Return one of these records; None for anything else."""
+    found = content.read_json(path, usage.MAX_RECORD, parse=usage._lines)
+    return None if found is None else usage._cleaned(*found)
 
 
 @dataclass
@@ -64,9 +70,9 @@ def _named(uncacheable: dict[str, dict[str, Any]]) -> Counter[str]:
 def records(store: Path | str) -> Iterator[dict[str, Any]]:
     """Every readable record of a single process under ``store``."""
     for path in sorted(paths(str(store))):
-        loaded = usage.load(path)
+        loaded = load(path)
         if loaded is not None:  # it was summed up or deleted while we looked
-            yield loaded[0]
+            yield loaded
 
 
 def read(store: Path | str) -> Usage:
