@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.place import open_store, settings_of
-from nbcache.cli.text import ago, duration, print_json, printable, size, table
+from nbcache.cli.text import ago, duration, print_json, print_table, printable, size
 from nbcache.store import folding, reasons, usage
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def show_stats(args: argparse.Namespace) -> int:
         return 0
     by_name = f", {names} published names" if names else ""
     print(f"{store.path}: {len(sizes)} entries, {size(sum(sizes))}{by_name}")
-    for line in table(_rows(total)):
-        print(line)
+    print_table(_rows(total))
     return 0
 
 
@@ -104,8 +103,7 @@ def show_config(args: argparse.Namespace) -> int:
         rows = {name: {"value": value, "source": source} for name, value, source in values}
         print_json({"settings": rows, "problems": list(settings.problems)})
     else:
-        for line in table([(f"NBCACHE_{name.upper()}", _words(name, value), source) for name, value, source in values]):
-            print(line)
+        print_table([(f"NBCACHE_{name.upper()}", _words(name, value), source) for name, value, source in values])
     for problem in settings.problems:
         print(f"nbcache: {printable(problem)}", file=sys.stderr)
     return 1 if settings.problems else 0

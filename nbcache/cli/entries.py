@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.explain import components_of
 from nbcache.cli.place import open_layers, open_named, open_store
-from nbcache.cli.text import CommandError, UsageError, age, ago, duration, print_json, size, table
+from nbcache.cli.text import CommandError, UsageError, age, ago, duration, print_json, print_table, size
 from nbcache.protocol import manifests
 from nbcache.store import files, usage
 
@@ -45,8 +45,7 @@ def list_entries(args: argparse.Namespace) -> int:
         return 0
     now = time.time()
     cells = [_cells(info, header, last, now) for last, info, header in rows]
-    for line in table(cells, ("KEY", "KIND", "CPU", "SIZE", "AGE", "USED", "FUNCTION", "SIGNATURE"), right="   >>>"):
-        print(line)
+    print_table(cells, ("KEY", "KIND", "CPU", "SIZE", "AGE", "USED", "FUNCTION", "SIGNATURE"), right="   >>>")
     return 0
 
 
@@ -229,5 +228,4 @@ def _print_entry(entry: Entry) -> None:
 def _print_group(title: str, rows: Mapping[str, str]) -> None:
     if title and rows:
         print(f"{title}:")
-    for line in table([(f"  {name}" if title else name, value) for name, value in rows.items()]):
-        print(line)
+    print_table([(f"  {name}" if title else name, value) for name, value in rows.items()])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import nbcache
 from nbcache import importing
 from nbcache.cli.place import away_from_strangers, directory_of, open_named, open_store, opened, settings_of
-from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, seconds, size, table
+from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, print_table, seconds, size
 from nbcache.errors import NbcacheError, NotPublishedError, PublicationError
 from nbcache.protocol import manifests
 from nbcache.trust import Trust
@@ -91,8 +91,7 @@ def list_names(args: argparse.Namespace) -> int:
         print_json([_as_json(stores[name], name, one) for name, one in found.items()])
     else:
         rows = [_cells(stores[name], name, one) for name, one in found.items()]
-        for line in table(rows, ("NAME", "VERSION", "AGE", "ENTRIES", "FILES", ""), right=" >>>>"):
-            print(line)
+        print_table(rows, ("NAME", "VERSION", "AGE", "ENTRIES", "FILES", ""), right=" >>>>")
     return 1 if any(isinstance(one, str) for one in found.values()) else 0
 
 

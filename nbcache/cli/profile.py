@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from nbcache.cli.place import open_store
-from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, printable, size, table
+from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, print_table, printable, size
 from nbcache.protocol import profiles
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def _list(args: argparse.Namespace) -> int:
     rows = [
         (_short(head), sum(head.packages.values()), size(head.size), ago(head.written), head.program) for head in heads
     ]
-    for line in table([("NAME", "FUNCTIONS", "SIZE", "WRITTEN", "PROGRAM"), *rows] if rows else [], right="<>>>"):
-        print(line)
+    print_table([("NAME", "FUNCTIONS", "SIZE", "WRITTEN", "PROGRAM"), *rows] if rows else [], right="<>>>")
     return 0
 
 
@@ -61,8 +60,7 @@ def _show(args: argparse.Namespace) -> int:
         how = "by value" if unit.value is not None else ""
         upon = f"upon {len(unit.inside)} others" if unit.inside else ""
         rows.append((duration(unit.seconds), f"{unit.function} {unit.signature}", " ".join(filter(None, (how, upon)))))
-    for line in table(rows, right=">"):
-        print(line)
+    print_table(rows, right=">")
     return 0
 
 

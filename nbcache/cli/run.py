@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from nbcache import tally
 from nbcache.cli import command
 from nbcache.cli.place import DEFAULT, settings_of
-from nbcache.cli.text import CommandError, duration, plural, print_json, printable, table
+from nbcache.cli.text import CommandError, duration, plural, print_json, print_table, printable, table
 from nbcache.store import reasons, usage
 from nbcache.trust import Trust
 
@@ -142,8 +142,7 @@ def _print_tally(processes: list[Process]) -> None:
     totals = tally.totals(processes)
     rows = [("processes that import Numba", len(processes)), *((_TITLES[kind], totals[kind]) for kind in tally.KINDS)]
     print()
-    for line in table(rows, right="<>"):
-        print(line)
+    print_table(rows, right="<>")
     if not processes:
         print(f"\nNone was seen. The Python of the command needs nbcache installed; ours is {sys.executable}.")
     for kind in tally.KINDS:

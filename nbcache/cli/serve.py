@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nbcache import config, pythons
 from nbcache.cli import metrics
 from nbcache.cli.place import open_store, settings_of
-from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, printable, table, user_name
+from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, print_table, printable, user_name
 from nbcache.cli.upkeep import parse_size
 from nbcache.client import logs
 from nbcache.protocol import heartbeats, spool
@@ -146,8 +146,7 @@ def status(args: argparse.Namespace) -> int:
         )
         for each in daemons
     ]
-    for line in table(rows, ("daemon", "pid", "state", "busy", "queue", "a job", "jobs run") if rows else (), " > >>>"):
-        print(line)
+    print_table(rows, ("daemon", "pid", "state", "busy", "queue", "a job", "jobs run") if rows else (), " > >>>")
     for daemon in daemons:
         print(f"{printable(daemon.name)} accepts requests of {_trusted(daemon)}")
     words = "1 request waits" if waiting == 1 else f"{waiting} requests wait"

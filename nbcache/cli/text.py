@@ -53,6 +53,12 @@ def table(rows: Iterable[Sequence[object]], head: Sequence[str] = (), right: str
         yield "  ".join(parts).rstrip()
 
 
+def print_table(rows: Iterable[Sequence[object]], head: Sequence[str] = (), right: str = "") -> None:
+    """Print what `table` yields."""
+    for line in table(rows, head, right):
+        print(line)
+
+
 def size(count: float) -> str:
     """Return `count` [bytes] in words: ``1.5 MiB``."""
     for unit in _UNITS[:-1]:

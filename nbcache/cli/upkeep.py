@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nbcache import config
 from nbcache.cli.entries import SHORT
 from nbcache.cli.place import open_store
-from nbcache.cli.text import CommandError, Progress, UsageError, ago, print_json, printable, size, table
+from nbcache.cli.text import CommandError, Progress, UsageError, ago, print_json, print_table, printable, size
 from nbcache.protocol import heartbeats
 from nbcache.store import quarantine
 
@@ -115,8 +115,7 @@ def show(args: argparse.Namespace) -> int:
          printable(row.suspect.function))
         for row in chosen
     ]  # fmt: skip
-    for line in table(lines, ("key", "crashes", "last", "state", "function") if lines else (), " >"):
-        print(line)
+    print_table(lines, ("key", "crashes", "last", "state", "function") if lines else (), " >")
     if not lines:
         print("no entry is suspected of a crash")
     return 0
