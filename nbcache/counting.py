@@ -32,8 +32,7 @@ class Counters:
         self._note = note
         self._reset()
         # Otherwise the child's record would tell everything the parent's tells once more.
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._after_fork)
+        os.register_at_fork(after_in_child=self._after_fork)
 
     def hit(self, key: str, saved_seconds: float, source: str = "") -> None:
         """Count a use of an entry, and the compilation [s] it saved.

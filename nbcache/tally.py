@@ -32,8 +32,7 @@ class Tally:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._begin()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._begin)
+        os.register_at_fork(after_in_child=self._begin)
 
     def note(self, what: str, name: str) -> None:
         """Append one event."""

@@ -97,8 +97,7 @@ class Journal:
         self._root = root
         self._file: KeptFile | None = None
         self._begin()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._in_child)
+        os.register_at_fork(after_in_child=self._in_child)
 
     def note(self, counted: dict[str, Any]) -> None:
         """Write down what was counted: a part of a record, which isn't changed afterwards."""

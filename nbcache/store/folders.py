@@ -88,17 +88,8 @@ class Folder:
 
     def owner(self, name: str) -> int | None:
         """Return the uid of whoever owns what has that name in it; None if nothing does."""
-        status = self._look(name)
-        return None if status is None else status.st_uid
-
-    def size(self, name: str) -> int:
-        """Return how large what has that name in it is [bytes]; 0 if nothing has."""
-        status = self._look(name)
-        return 0 if status is None else status.st_size
-
-    def _look(self, name: str) -> os.stat_result | None:
         with suppressed(OSError):
-            return os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+            return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_uid
         return None
 
     def remove(self, name: str) -> bool:
