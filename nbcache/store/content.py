@@ -107,12 +107,12 @@ def stamp_of(path: str) -> tuple[int, int, int] | None:
 
 
 @contextmanager
-def reading(path: str, opener: Callable[[str, int], int] = os.open) -> Iterator[tuple[int, os.stat_result]]:
+def reading(path: str, opener: Callable[[str, int], int] | None = None) -> Iterator[tuple[int, os.stat_result]]:
     """Open a file that others may have put there, and give its descriptor and status. Raises OSError.
 
     ``opener`` is what opens it, such as a folder's own.
     """
-    fd = opener(path, OPEN_FLAGS)
+    fd = os.open(path, OPEN_FLAGS) if opener is None else opener(path, OPEN_FLAGS)
     try:
         yield fd, os.fstat(fd)
     finally:
@@ -123,7 +123,7 @@ def read_json(
     path: str,
     limit: int,
     trust: Trust | None = None,
-    opener: Callable[[str, int], int] = os.open,
+    opener: Callable[[str, int], int] | None = None,
     parse: Callable[[bytes], Any] = parsed,
 ) -> tuple[Any, os.stat_result] | None:
     """Return what a file of at most ``limit`` bytes holds, and its status; None for anything else. Never raises.

@@ -143,7 +143,7 @@ def test_what_is_damaged_in_the_store_is_replaced_for_whom_it_was_built(publishe
         file.seek(-1, os.SEEK_END)
         file.write(b"?")
     assert take(publisher, encoded(build="new")).ok
-    assert {found.header.build for found in store.find(KEY, uid=5) if found.whole} == {"new"}
+    assert {found.header.build for found in store.find(KEY, uid=5) if found.sections()} == {"new"}
     assert store.holds(KEY) is (asked == 5)
 
 

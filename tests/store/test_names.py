@@ -343,7 +343,7 @@ def test_a_directory_that_others_may_write_is_refused(store, named):
     manifest_path(store).parent.chmod(0o777)
     fresh = open_store(store.path).names
     for attempt in (lambda: fresh.read("fused"), lambda: fresh.write("fused", MANIFEST), lambda: fresh.remove("fused")):
-        with pytest.raises(PublicationError, match=r"v1/names is writable by others"):
+        with pytest.raises(PublicationError, match=r"v1/names, which is writable by others"):
             attempt()
 
 
@@ -374,7 +374,7 @@ def test_a_link_in_place_of_the_directory_is_not_followed(store, named, tmp_path
     directory.rename(tmp_path / "elsewhere")
     directory.symlink_to(tmp_path / "elsewhere")
     fresh = open_store(store.path).names
-    with pytest.raises(PublicationError, match="v1/names is not a directory"):
+    with pytest.raises(PublicationError, match="v1/names, which is not a directory"):
         fresh.read("fused")
     assert fresh.known() == []
 
