@@ -344,11 +344,6 @@ class Store:
 
         return usage.write(self.path, record)
 
-    def tell_evicted(self, count: int, size: int) -> None:
-        """Leave word of how many entries of which size [bytes] were evicted, if any; never raises."""
-        if count:
-            self.write_usage({"processes": 0, "evicted": count, "evicted_bytes": size, "end": time.time()})
-
     def _trusts_shard(self, shard: str) -> bool:
         return self._inside.problem(f"{layout.OBJECTS}/{shard}") is None
 

@@ -47,7 +47,6 @@ def fold(
     root: str,
     keep: Callable[[str], bool],
     *,
-    now: float | None = None,
     age: float = FOLD_SECONDS,
     budget: usage.Budget | None = None,
     trust: Trust | None = None,
@@ -58,7 +57,7 @@ def fold(
     allows to be read. ``keep(key)`` says of which keys the last use is still wanted. The sum is written before the
     records are removed: a process killed in between, or two that fold at once, makes them count twice; none gets lost.
     """
-    limit = (time.time() if now is None else now) - age
+    limit = time.time() - age
     budget = usage.Budget(FOLD_STEP) if budget is None else budget
     with suppressed(OSError, ValueError), Folder(root, layout.USAGE) as folder:
         old = usage.records(folder, budget, trust, lambda _name, status: status.st_mtime < limit)
@@ -66,12 +65,12 @@ def fold(
     return 0
 
 
-def fold_all(root: str, keep: Callable[[str], bool]) -> int:
+def fold_all(root: str, keep: Callable[[str], bool], *, age: float = FOLD_SECONDS) -> int:
     """Fold step by step until nothing is left to be folded, or :data:`FOLD_STEPS` were made; return how many."""
     count = 0
     for _ in range(FOLD_STEPS):
         budget = usage.Budget(FOLD_STEP)
-        count += fold(root, keep, budget=budget)
+        count += fold(root, keep, age=age, budget=budget)
         if not budget.over:
             break
     return count
@@ -82,11 +81,7 @@ def forget(root: str, keep: Callable[[str], bool]) -> None:
 
     What processes that run have counted so far is forgotten as well; they begin another record.
     """
-    for _ in range(FOLD_STEPS):
-        budget = usage.Budget(FOLD_STEP)
-        fold(root, keep, age=0.0, budget=budget)
-        if not budget.over:
-            break
+    fold_all(root, keep, age=0.0)
     past = Past.read(root)
     past.total = {**usage.nothing(), "last_use": past.total["last_use"]}
     atomic.write_file(f"{root}/{layout.USAGE_TOTAL}", past.encode(), durable=False)

@@ -7,9 +7,10 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 from nbcache.process import os
 from nbcache.store import entry, layout
+from nbcache.store.content import reading
 from nbcache.store.entry import UNREADABLE, examine_open, pread_exactly
 from nbcache.store.reasons import OTHER_KEY, REVOKED, UNTRUSTED
 from nbcache.store.tree import GONE
@@ -23,22 +24,13 @@ if TYPE_CHECKING:
 
 def _later(path: str, trust: Trust, meant: tuple[int, str], offset: int, count: int) -> bytes | None:
     """Return so many bytes from there that weren't read along; None if what is meant, by size and digest, is gone."""
-    try:
-        fd = os.open(path, OPEN_FLAGS)
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    try:
-        status = os.fstat(fd)
+    with suppressed(OSError), reading(path) as (fd, status):
         # The header's digest tells the same entry from a replacement; it covers the digests of all sections. Better
         # than an inode number, which can be used again, and an entry that moved to another slot isn't mistaken for one.
         digest = os.pread(fd, entry.DIGEST_SIZE, entry.DIGEST_OFFSET).hex() if trust.allows(status, fd) else ""
-        return pread_exactly(fd, offset, count) if (status.st_size, digest) == meant else None
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    finally:
-        os.close(fd)
+        if (status.st_size, digest) == meant:
+            return pread_exactly(fd, offset, count)
+    return None
 
 
 def variants(

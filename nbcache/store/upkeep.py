@@ -34,9 +34,6 @@ class Store(Protocol):
     def lease(self, key: str) -> Lease | None:
         """Return a lease on a key, without waiting."""
 
-    def tell_evicted(self, count: int, size: int) -> None:
-        """Leave word of what was evicted."""
-
 
 def gc(
     store: Store, limit: int, *, dry_run: bool, removed: Callable[[str, int, int], None] = lambda *_: None
@@ -51,16 +48,34 @@ def gc(
         # First: what was summed up needn't be read record by record.
         folding.fold_all(store.path, known.__contains__)
     used = usage.last_use(usage.read(store.path), known.__contains__)
-    asker = _asker(store.path)
     if dry_run:
-        pinned = pins.read(store.path, store.trust)
-        files = pins.size(store.path, pinned)
-        return evict.plan(entries, limit, time.time(), used, pinned, asker=asker, files=files)
+        return _plan(store, entries, limit, used, pins.read(store.path, store.trust))
     with pins.held(store.lease, store.path, store.trust, patience=pins.PATIENCE_SECONDS) as pinned:
-        files = pins.size(store.path, pinned)
-        decided = evict.plan(entries, limit, time.time(), used, pinned, asker=asker, files=files)
-        store.tell_evicted(*evict.apply(decided, removed))
+        decided = _plan(store, entries, limit, used, pinned)
+        _apply(store, decided, removed)
     return decided
+
+
+def _plan(
+    store: Store,
+    entries: list[EntryInfo],
+    limit: int,
+    used: dict[str, float],
+    pinned: pins.Pins,
+    *,
+    shards: list[str] | None = None,
+) -> evict.Plan:
+    """Decide what to evict, of the whole store or of the *shards* that the entries are in."""
+    files = pins.size(store.path, pinned, shards)
+    return evict.plan(entries, limit, time.time(), used, pinned, asker=_asker(store.path), files=files)
+
+
+def _apply(store: Store, decided: evict.Plan, removed: Callable[[str, int, int], None] = lambda *_: None) -> None:
+    """Evict what was decided, and leave word of it."""
+    count, size = evict.apply(decided, removed)
+    if count:
+        record = {"processes": 0, "evicted": count, "evicted_bytes": size, "end": time.time()}
+        usage.write(store.path, record)
 
 
 def _asker(root: str) -> Callable[[EntryInfo], int]:
@@ -131,9 +146,7 @@ def tidy(store: Store, max_size: int, seconds: float) -> bool:
         # Where not all of it could be read, what was used just now isn't known: others will, once more is summed up.
         if not budget.over:
             with pins.held(store.lease, store.path, store.trust, deadline=begun + seconds) as pinned:
-                files = pins.size(store.path, pinned, names[:seen])
-                decided = evict.plan(entries, limit, time.time(), used, pinned, asker=_asker(store.path), files=files)
-                store.tell_evicted(*evict.apply(decided))
+                _apply(store, _plan(store, entries, limit, used, pinned, shards=names[:seen]))
     sweep(store, begun + seconds)
     # A key is looked for while there is time, and else kept.
     folding.fold(store.path, lambda key: not budget.in_time or store.exists(key), budget=budget, trust=store.trust)

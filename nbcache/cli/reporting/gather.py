@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from nbcache.protocol.heartbeats import Heartbeat
     from nbcache.store import Store
+    from nbcache.store.entry import Header
     from nbcache.store.listing import EntryInfo
     from nbcache.store.usage import Record
 
@@ -105,18 +106,6 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
 
-class _Known(NamedTuple):
-    """What is known of an entry by its header, which may hold text of any length."""
-
-    key: str
-    path: str
-    function: str
-    signature: str
-    kind: str
-    compile_seconds: float
-    created: float
-
-
 def gather(store: Store, limit: int, now: float | None = None) -> Report:
     """Return what there is to tell of a store whose size is to be at most ``limit`` [bytes]."""
     made = time.time() if now is None else now
@@ -127,7 +116,7 @@ def gather(store: Store, limit: int, now: float | None = None) -> Report:
     known = _read_headers(report, infos)
     _plan(report, infos, known, used, pins.read(store.path, store.trust))
     report.costly = _costly(report.past.functions, known.values())
-    _read_changes(report, store, list(known.values()))
+    _read_changes(report, store, known)
     report.daemons = [each for each in heartbeats.read(store.path, store.trust) if each.alive]
     return report
 
@@ -149,7 +138,7 @@ def _read_usage(report: Report, store: Store, keys: set[str], now: float) -> dic
     return {key: when for key, when in total["last_use"].items() if key in keys}
 
 
-def _read_headers(report: Report, infos: list[EntryInfo]) -> dict[str, _Known]:
+def _read_headers(report: Report, infos: list[EntryInfo]) -> dict[str, Header]:
     """Return the entries whose header can be read, by path."""
     deadline = time.monotonic() + SECONDS
     known = {}
@@ -160,14 +149,16 @@ def _read_headers(report: Report, infos: list[EntryInfo]) -> dict[str, _Known]:
             break
         header = info.header
         if header is not None:
+            # It may hold text of any length.
             function, signature = header.function[:MOST_TEXT], header.signature[:MOST_TEXT]
-            seconds, created = header.compile_seconds, header.created
-            known[info.path] = _Known(info.key, info.path, function, signature, header.kind, seconds, created)
+            known[info.path] = header._replace(
+                function=function, signature=signature, toolchain="", build="", guard="", extra={}
+            )
     return known
 
 
 def _plan(
-    report: Report, infos: list[EntryInfo], known: dict[str, _Known], used: dict[str, float], pinned: pins.Pins
+    report: Report, infos: list[EntryInfo], known: dict[str, Header], used: dict[str, float], pinned: pins.Pins
 ) -> None:
     """Say what would be evicted, and how long ago things were used."""
     ordered = evict.ordered((info for info in infos if info.key not in pinned.entries), report.made, used)
@@ -187,7 +178,7 @@ def _plan(
     report.ages = [(words, counts[words], sizes[words]) for words in names]
 
 
-def _costly(functions: dict[str, Function], known: Iterable[_Known]) -> list[Costly]:
+def _costly(functions: dict[str, Function], known: Iterable[Header]) -> list[Costly]:
     """Return what took longest to compile, by records; where these tell nothing yet, by the entries."""
     found: dict[str, Costly] = {}
     told = [(name.partition(" ")[0], each.seconds, each.builds) for name, each in functions.items()]
@@ -198,16 +189,16 @@ def _costly(functions: dict[str, Function], known: Iterable[_Known]) -> list[Cos
     return sorted(found.values(), key=lambda item: -item.seconds)[:COSTLY]
 
 
-def _read_changes(report: Report, store: Store, known: list[_Known]) -> None:
+def _read_changes(report: Report, store: Store, known: dict[str, Header]) -> None:
     """Say which packages keep changing keys, and what of them changes."""
     # A ufunc and its wrapper have one name and one signature, and keys that have nothing in common.
-    groups: dict[tuple[str, str, str], list[_Known]] = {}
-    for each in known:
-        groups.setdefault((each.function, each.signature, each.kind), []).append(each)
+    groups: dict[tuple[str, str, str], list[tuple[str, Header]]] = {}
+    for path, header in known.items():
+        groups.setdefault((header.function, header.signature, header.kind), []).append((path, header))
     functions = dict.fromkeys(name.partition(" ")[0] for name in report.past.functions)
     seen: Counter[str] = Counter()
     for (function, _, _), members in groups.items():
-        seen[function] += len({each.key for each in members}) - 1
+        seen[function] += len({header.key for _, header in members}) - 1
         functions[function] = None
     told: Counter[str] = Counter()
     seconds: dict[str, float] = {}
@@ -234,16 +225,16 @@ def _read_changes(report: Report, store: Store, known: list[_Known]) -> None:
         package.causes = _causes(store, mine[:COMPARED_FUNCTIONS], deadline)
 
 
-def _causes(store: Store, groups: list[list[_Known]], deadline: float) -> list[tuple[str, int]]:
+def _causes(store: Store, groups: list[list[tuple[str, Header]]], deadline: float) -> list[tuple[str, int]]:
     """Return in what each entry differs from the one that was built before it."""
     found: Counter[str] = Counter()
     for members in groups:
-        newest = sorted(members, key=lambda each: each.created)[-COMPARED:]
+        newest = sorted(members, key=lambda each: each[1].created)[-COMPARED:]
         before: dict[str, str] | None = None
-        for each in newest:
+        for path, header in newest:
             if time.monotonic() > deadline:
                 return found.most_common(CAUSES)
-            entry = next((one for one in store.find(each.key) if one.path == each.path), None)
+            entry = next((one for one in store.find(header.key) if one.path == path), None)
             if entry is None:
                 continue
             components = read_components(entry)
