@@ -77,7 +77,7 @@ from nbcache.grammar import (
 from nbcache.store import entry, layout
 
 if TYPE_CHECKING:
-    from nbcache.store.found import FoundEntry
+    from nbcache.store.entry import Entry
 
 REQUEST_VERSION: Final = 4
 MAX_REQUEST: Final = 16 << 20
@@ -205,7 +205,7 @@ def read(line: bytes) -> Request:
     return parsed(said)
 
 
-def of_entry(found: FoundEntry) -> Request | None:
+def of_entry(found: Entry) -> Request | None:
     """Return what an entry says that it can be asked for with; None if it says nothing of the kind."""
     try:
         return read(found.section(SECTION) or b"")
