@@ -318,6 +318,7 @@ PROGRAMS = (
             env={"APP_K": "3"},
         ),
         Step(env={"APP_K": "4"}),
+        rerun="same",  # it computes the name of the variable
     ),
     trap(
         "asked-lazy-submodule-after-an-upgrade",
