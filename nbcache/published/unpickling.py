@@ -82,9 +82,9 @@ def _located(token: str) -> Location | None:
     return None if place is None else place.location
 
 
-def _text(token: str, text: str) -> str:
+def _text(token: str, before: str, between: str, after: str) -> str:
     _function, file, line = _places[token].location
-    return f"{text}{file} ({line})"
+    return f"{before}{file}{between}{line}{after}"
 
 
 def loads(data: bytes) -> Any:

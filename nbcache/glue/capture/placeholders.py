@@ -8,7 +8,7 @@ matches.  So while a frame is open such things are pickled as *tokens*: calls of
 
 * ``line``: in the code object with this digest, the line of these bytecode offsets.  Bytecode is
   part of the key, lines are not; looking the line up in the live code's own table makes tracebacks
-  right after edits above, in other checkouts, for notebook cells.
+  right after edits above, in other checkouts, for notebook cells. Line 1 is what Numba says where it knows of none.
 * ``toolchain``: a file of a toolchain package, relative to it; ``file``: a file with this content.
 * ``object``: the reachable object with this identity, or, where it is none of these, what this name
   leads to. Numba pickles a class or function by its name if that leads to it just then, and otherwise
@@ -99,10 +99,10 @@ def locate(token: str) -> Location | None:
     return _live.get(token)
 
 
-def locate_in(token: str, text: str) -> str:
-    """Called by unpickling inside compiled code: a text that ends with a place in a source file."""
+def locate_in(token: str, before: str, between: str, after: str) -> str:
+    """Called by unpickling inside compiled code: a text that ends with a file and a line."""
     _name, filename, line = _live[token]
-    return f"{text}{filename} ({line})"
+    return f"{before}{filename}{between}{line}{after}"
 
 
 def recall(token: str, _name: str = "") -> Any:
@@ -144,20 +144,20 @@ class LiveLocation:
 
 
 class LiveText:
-    """Pickles as a text that ends with the place of a token; equal and hashed likewise."""
+    """Pickles as a text that ends with the file and the line of a token; equal and hashed likewise."""
 
-    def __init__(self, text: str, location: LiveLocation) -> None:
-        self._text = text
+    def __init__(self, location: LiveLocation, before: str, between: str, after: str) -> None:
         self._location = location
+        self._around = before, between, after
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return locate_in, (self._location._token, self._text)
+        return locate_in, (self._location._token, *self._around)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LiveText) and (self._text, self._location) == (other._text, other._location)
+        return isinstance(other, LiveText) and (self._around, self._location) == (other._around, other._location)
 
     def __hash__(self) -> int:
-        return hash((self._text, self._location))
+        return hash((self._around, self._location))
 
 
 def located(location: LiveLocation | Location) -> Location:
@@ -197,12 +197,13 @@ def live_text(frame: Frame, text: str) -> LiveText | str:
     found = _PLACE_AT_END.fullmatch(text)
     if found is None:
         return text
-    location = live_location(frame, ("", found[2], int(found[3])))
-    return LiveText(found[1], location) if isinstance(location, LiveLocation) else text
+    before, filename, between, line, after = (part for part in found.groups() if part is not None)
+    location = live_location(frame, ("", filename, int(line)))
+    return LiveText(location, before, between, after) if isinstance(location, LiveLocation) else text
 
 
-_PLACE_AT_END = re.compile(r"(.*? on )(.+) \(([0-9]+)\)", re.DOTALL)
-"""``ir.Loc`` as a text, after what array analysis puts before it."""
+_PLACE_AT_END = re.compile(r'(.*? on )(.+)( \()([0-9]+)(\))|(.*\nFile ")(.+)(", line )([0-9]+)(, )', re.DOTALL)
+"""``ir.Loc`` as a text, after what array analysis puts before it; and what ufuncs say of shapes that don't fit."""
 
 
 def _live_location(frame: Frame, location: Location) -> LiveLocation | Location:
@@ -218,7 +219,8 @@ def _live_location(frame: Frame, location: Location) -> LiveLocation | Location:
 
 
 def _code_line(frame: Frame, name: str, filename: str, line: int) -> Definition | None:
-    codes = frame.reach.codes_at(filename, line) if frame.reach is not None else None
+    reach = frame.reach
+    codes = None if reach is None else reach.codes_at(filename, line) or (line == 1 and reach.code_in(filename))
     if not codes:
         return None
     places = ((plan_of(code).digest, qualname_of(code), offsets) for code, offsets in codes)

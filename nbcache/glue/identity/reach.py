@@ -129,12 +129,19 @@ class Reach:
         return found or None
 
     @_and_beyond
+    def code_in(self, filename: str) -> list[tuple[CodeType, tuple[int, ...]]] | None:
+        """The first code object of a file, for what is on no line of it; None if there is none."""
+        codes = self._codes.get(filename)
+        return None if codes is None else [(codes[0], ())]
+
+    @_and_beyond
     def line_of(self, digest: bytes, qualname: str, offsets: tuple[int, ...]) -> tuple[str, int]:
-        """Where the code with this digest stands now.  Raises Unresolvable."""
+        """Where the code with this digest stands now; without *offsets* line 1 of its file.  Raises Unresolvable."""
         answers = set()
         for code in self._codes_by_digest.get(digest, ()):
             if qualname_of(code) == qualname:
                 lines = {at for start, end, at in code.co_lines() for offset in offsets if start <= offset < end}
+                lines = lines if offsets else {1}
                 answers |= {(code.co_filename, at) for at in lines}
         if len(answers) != 1:
             msg = f"the lines of {qualname} are {'gone' if not answers else 'arranged differently'}"

@@ -64,7 +64,7 @@ IRRELEVANT_PREFIXES = ("CUDA_",)
 
 _Component = tuple[str, str]
 
-META_VERSION = 18
+META_VERSION = 19
 """Raised when the sections of an entry come to mean something else.
 
 It is in every key: an entry that can't be read would otherwise keep its place, and be compiled anew by everybody.

@@ -1,7 +1,7 @@
 """Objects that compiled code refers to while it runs are the program's own, cold and warm, and never a twin's."""
 
 import pytest
-from nbtest import same
+from nbtest import proc, same, usage
 
 HEAD = """
 import numpy as np
@@ -241,3 +241,34 @@ data[:] = 8
 print(f(4))
 """
     same.everywhere(place, text)
+
+
+SHAPES = """
+import numpy as np
+from numba import njit
+@njit
+def added(a, b):
+    return np.add(a, b)
+@njit
+def multiplied(a, b):
+    return np.multiply(a, b)
+for each in (added, multiplied):
+    try:
+        each(np.ones(2), np.ones(3))
+    except ValueError as exc:
+        print(exc)
+"""
+
+
+def test_shapes_that_do_not_fit_are_said_with_the_file_of_this_process(tmp_path):
+    """Numba writes a file into the text, and line 1 of it; an entry made from another checkout must not name that."""
+    store = tmp_path / "store"
+    for checkout in ("one", "two"):
+        main = tmp_path / checkout / "main.py"
+        main.parent.mkdir()
+        main.write_text(SHAPES)
+        plain = proc.run([main])
+        assert f'File "{main}", line 1, ' in plain.stdout
+        before = usage.read(store).misses if checkout == "two" else 0
+        assert proc.run([main], store).said == plain.said
+    assert usage.read(store).misses == before, "the second checkout compiled its own"
