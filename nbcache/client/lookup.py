@@ -51,8 +51,8 @@ _ONLY_FOR_MISSES = (
     *(
         "nbcache." + name
         for name in (
-            "glue.calls", "glue.capture.running", "glue.keys.marked", "processors", "store.layers", "store.locks",
-            "store.publish", "store.usage",
+            "glue.calls", "glue.capture.running", "glue.keys.marked", "processors", "protocol.heartbeats",
+            "store.layers", "store.locks", "store.publish", "store.usage",
         )
     ),
 )  # fmt: skip

@@ -98,7 +98,7 @@ def test_a_layer_that_others_may_write_has_no_names(layered, tmp_path):
             print(error)
         """
     outcome = node(tmp_path / "store", program, tmp_path, **layered)
-    assert "names is writable by others" in outcome.stdout
+    assert "names, which is writable by others" in outcome.stdout
 
 
 @pytest.mark.long

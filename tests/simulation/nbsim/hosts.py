@@ -211,7 +211,7 @@ class Host:
 
         def take(entry: Entry) -> bool:
             clock.sleep(HIT)
-            self._counters.hit(entry.header.key, "", entry.header.compile_seconds)
+            self._counters.hit(entry.header.key, entry.header.compile_seconds)
             return True
 
         found = self._lookup._first(function, take)
