@@ -62,10 +62,10 @@ _NAMED = "Level = cfg.Level\n"
 _LOADED_BY = {
     "an-alias-of-import-module": ("import importlib\nload = importlib.import_module", "load('cfg').K"),
     "an-alias-of-import": ("load = __import__", "load('cfg').K"),
-    "an-alias-of-locate": ("from pydoc import locate as load", "load('cfg.K')"),
     "another-function-s-argument": ("import importlib\ndef k(m):\n    return m.K", "k(importlib.import_module('cfg'))"),
 }
 _UNCACHED_BY = {
+    "an-alias-of-locate": ("from pydoc import locate as load", "load('cfg.K')"),
     "an-alias-of-resolve-name": ("from pkgutil import resolve_name as load", "load('cfg:K')"),
     "a-method-of-the-modules": ("import sys\nload = sys.modules.get", "load('cfg').K"),
 }
