@@ -27,7 +27,13 @@ def place() -> str:
 
 def processor_time(pid: int) -> float | None:
     """Return it, with that of its ended children [s]; None if it can't be known. Never raises."""
-    return _seconds(_fields(f"/proc/{pid}/stat"), 15)
+    fields = _fields(f"/proc/{pid}/stat")
+    try:
+        # The 14th to 17th fields.
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") if fields else None
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return None
 
 
 def kept_waiting(pid: int) -> float | None:
@@ -51,15 +57,6 @@ def _fields(path: str) -> list[bytes]:
     except OSError as raised:
         let_pass(raised)
         return []
-
-
-def _seconds(fields: list[bytes], end: int) -> float | None:
-    # The 14th to 17th fields.
-    try:
-        return sum(map(int, fields[11:end])) / os.sysconf("SC_CLK_TCK") if fields else None
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return None
 
 
 def parent(pid: int) -> int:

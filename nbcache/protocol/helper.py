@@ -66,7 +66,8 @@ _PEER: Final = struct.Struct("3i")
 AGAIN_SECONDS: Final = 60.0
 """How soon a process starts another helper if one came to nothing [s]."""
 _POLL_SECONDS: Final = 0.002
-_AGAIN_SECONDS: Final = 0.005
+_PAUSE_SECONDS: Final = 0.005
+"""How soon one that is about to listen is spoken to again [s]."""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 """What a helper heeds, whatever the program that starts it ignores."""
 _MAX_PATH: Final = 100
@@ -285,7 +286,7 @@ class Line:
                 let_pass(raised)
             if left <= 0 or not self._begin(left):
                 return None
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(_PAUSE_SECONDS)
 
     def _begin(self, left: float) -> bool:
         """Have a helper started, unless one was lately; return whether one may be there soon, in what is *left* [s]."""

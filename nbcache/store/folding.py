@@ -41,6 +41,19 @@ FOLD_STEPS: Final = 50
 """How many such steps a command makes."""
 FOLD_SECONDS: Final = 3600.0
 """From this age a record is folded [s]."""
+HOUR: Final = 3600
+DAY: Final = 24 * HOUR
+HOURS: Final = 14 * 24
+DAYS: Final = 400
+MAX_COSTLY: Final = 200
+"""How many functions are kept for the time that they took."""
+MAX_CHANGING: Final = 100
+"""How many more are kept because their keys changed most."""
+MAX_NAME: Final = 200
+"""How much of a function's name and signature is kept [characters]."""
+_CROWD: Final = 4096
+"""From so many functions on, those that won't be kept are dropped while records are still being added."""
+_SHORT_KEY: Final = 12
 
 
 def fold(
@@ -145,21 +158,6 @@ def _is_too_large(root: str, budget: usage.Budget) -> bool:
 def _removable(directory: os.stat_result, file: os.stat_result) -> bool:
     """Whether this process may remove a file from a directory that it may write: from a sticky one, its own alone."""
     return not directory.st_mode & stat.S_ISVTX or os.geteuid() in {0, directory.st_uid, file.st_uid}
-
-
-HOUR: Final = 3600
-DAY: Final = 24 * HOUR
-HOURS: Final = 14 * 24
-DAYS: Final = 400
-MAX_COSTLY: Final = 200
-"""How many functions are kept for the time that they took."""
-MAX_CHANGING: Final = 100
-"""How many more are kept because their keys changed most."""
-MAX_NAME: Final = 200
-"""How much of a function's name and signature is kept [characters]."""
-_CROWD: Final = 4096
-"""From so many functions on, those that won't be kept are dropped while records are still being added."""
-_SHORT_KEY: Final = 12
 
 
 @dataclass(slots=True)

@@ -123,9 +123,9 @@ class Frame:
         return None if self.outer is None else self.outer.reaching(names | self.outer.consulted.names)
 
     @property
-    def storable(self) -> bool:
-        """Whether nothing is known yet for which it can't become an entry."""
-        return not self.taint and not self.consulted.conflict
+    def refusal(self) -> str:
+        """Why it can't become an entry, as far as that is known by now; "" if nothing is."""
+        return self.taint or self.consulted.conflict
 
     @property
     def portable(self) -> bool:

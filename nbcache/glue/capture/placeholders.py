@@ -294,7 +294,7 @@ def live_address(frame: Frame, value: int) -> str | None:
     """The symbol to use for a variable that holds the address *value*; None when it is nobody's."""
     known = frame.addresses.get(value)
     # What can't become an entry needs no names; to find them may take a walk through half of a package.
-    if known is None and frame.storable and frame.reach is not None:
+    if known is None and not frame.refusal and frame.reach is not None:
         found = addresses.owner_of(value, frame.reach)
         found = found or addresses.owner_of_closure(value, frame.closures, frame.reach)
         if found is not None:

@@ -13,7 +13,7 @@ import threading
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from nbcache.glue.identity.idle import any_marked, any_new, is_installed, led_on
+from nbcache.glue.identity.idle import any_marked, any_new, is_installed, led_on, runners
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -79,23 +79,18 @@ running = Running()
 
 
 class Heard(set[bytes]):
-    """The names that a compilation asks for: with the first one for which others' code *runs*, that is noted."""
-
-    def __init__(self, runs: set[bytes]) -> None:
-        super().__init__()
-        self._runs = runs
+    """The names that a compilation asks for: with the first one for which others' code runs, that is noted."""
 
     def add(self, name: bytes) -> None:
-        if name in self._runs:
+        if name in runners:
             running.begin((name,))
         super().add(name)
 
     def update(self, *names: Iterable[bytes]) -> None:
         for each in names:
             found = set(each)
-            running_for = self._runs & found
-            if running_for:
-                running.begin(running_for)
+            if run := runners.keys() & found:
+                running.begin(run)
             super().update(found)
 
 

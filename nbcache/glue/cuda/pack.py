@@ -103,7 +103,7 @@ def _meta_of(
 def _verify(unit: CudaUnit, frame: Frame, births: Births) -> None:
     """See that what was compiled is what its key says.  Raises Unstorable."""
     if frame.consulted.conflict:
-        raise Unstorable(frame.taint or frame.consulted.conflict)
+        raise Unstorable(frame.refusal)
     try:
         look_again(unit)
         if unit.surroundings_changed():

@@ -68,7 +68,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
         msg = "its pipeline initialises something when it is loaded"
         raise Unstorable(msg)
     if frame.consulted.conflict:
-        raise Unstorable(frame.taint or frame.consulted.conflict)
+        raise Unstorable(frame.refusal)
     look_again(unit)
     library = cres.library
     library._ensure_finalized()
@@ -109,8 +109,8 @@ def look_again(unit: Unit) -> None:
 
 def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Uses, past: str) -> Packed:
     """Turn a *request* for literals into an entry's sections.  Raises Unstorable."""
-    if frame.taint or frame.consulted.conflict:
-        raise Unstorable(frame.taint or frame.consulted.conflict)
+    if frame.refusal:
+        raise Unstorable(frame.refusal)
     look_again(unit)
     try:
         meta = LiteralsMeta(request, uses, diagnostics.pack(frame), frame.consulted)

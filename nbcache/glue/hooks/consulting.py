@@ -22,7 +22,7 @@ from nbcache.passing import let_pass
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from nbcache.glue.hooks.policy import Session
     from nbcache.glue.keys.choices import Choices
@@ -46,7 +46,7 @@ def _names_of(cls: type) -> tuple[bytes, ...]:
         bases = _foreign_bases(cls)
         names = _foreign_classes[cls] = tuple(map(consulted.type_class, bases))
         for name, base in zip(names, bases, strict=True):
-            runners.setdefault(name, set()).add(base.__module__)
+            runners.setdefault(name, set()).add(base.__module__)  # its methods may be called
         if not names and types.Type in cls.__mro__:
             _numbas.add(cls)
     return names
@@ -59,15 +59,8 @@ def _foreign_bases(cls: type) -> list[type]:
 def _note_types(names: set[bytes], found: Sequence[Any]) -> None:
     if not _numbas.issuperset(map(type, found)):
         for typ in found:
-            if is_numba_type(typ) and (found_names := _names_of(type(typ))):
-                _listen(found_names)  # its methods may be called
-                names.update(found_names)
-
-
-def _listen(names: Collection[bytes]) -> None:
-    from nbcache.glue.capture.running import running  # a process that only hits asks for nothing
-
-    running.begin(names)
+            if is_numba_type(typ):
+                names.update(_names_of(type(typ)))
 
 
 def _types_in(thing: object) -> list[Any]:
@@ -147,37 +140,48 @@ def data_models(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def lookup(self: Any, fetype: Any) -> Any:
         names = asked(index.generation)
-        model = original(self, fetype) if names is None else _model(session, self, fetype, original)
-        if names is not None:
-            try:
-                inside = _inside.get(fetype._code)
-                if inside is None:
-                    inside = _inside[fetype._code] = _names_inside(fetype, self)
-                names.update(inside)
-            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                _unnoted(session, raised)
+        if names is None:
+            return original(self, fetype)
+        _note_inside(session, names, self, fetype)  # before somebody's code makes it
+        if fetype in self._cache:
+            _note_kept(session, self, fetype)
+            return original(self, fetype)
+        model = _made(session, self, fetype, original)
+        _note_inside(session, names, self, fetype)
         return model
 
     return lookup
 
 
-def _model(session: Session, models: Any, fetype: Any, original: Any) -> Any:
-    """The model of a type, which Numba keeps: what runs to make it is noted for all who use it."""
+def _note_inside(session: Session, names: set[bytes], models: Any, fetype: Any) -> None:
+    try:
+        inside = _inside.get(fetype._code)
+        if inside is None:
+            inside = _names_inside(fetype, models)
+            if fetype in models._cache:  # without its model, not all of it is known
+                _inside[fetype._code] = inside
+        names.update(inside)
+    except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+        _unnoted(session, raised)
+
+
+def _note_kept(session: Session, models: Any, fetype: Any) -> None:
+    """What ran to make the model of a type, which Numba keeps, counts for all who use it."""
     from nbcache.glue.capture.running import running
 
+    known = _kept.get(fetype._code, _UNKNOWN)
+    if known.codes is None and _is_others_model(fetype, models):
+        running.miss()
     consulted_so_far = session.frames.top().consulted  # type: ignore[union-attr]
-    if type(fetype) not in _numbas or fetype not in models._cache:
-        asked = runners.keys() & _names_inside(fetype, models)
-        if asked:
-            running.begin(asked)
-    if fetype in models._cache:
-        known = _kept.get(fetype._code, _UNKNOWN)
-        if known.codes is None and _is_others_model(fetype, models):
-            running.miss()
-        consulted_so_far.codes.update(known.codes or ())
-        consulted_so_far.agree(known.under)
-        return original(models, fetype)
-    consulted_so_far.codes |= running.take()
+    consulted_so_far.codes.update(known.codes or ())
+    consulted_so_far.agree(known.under)
+
+
+def _made(session: Session, models: Any, fetype: Any, original: Any) -> Any:
+    """The model of a type, made now: what runs meanwhile is noted by itself."""
+    from nbcache.glue.capture.running import running
+
+    session.frames.top().consulted.codes.update(running.take())  # type: ignore[union-attr]
     model = original(models, fetype)
     codes = running.take()
     running.give_back(codes)  # to whatever it is a part of

@@ -164,7 +164,7 @@ def dynamic_addresses(original: Any, session: Session) -> Any:
                 from nbcache.glue.capture import addresses, placeholders
 
                 symbol = placeholders.live_address(frame, intaddr)
-                if symbol is None and frame.storable and frame.reach is not None:
+                if symbol is None and not frame.refusal and frame.reach is not None:
                     whose = addresses.owners_in_words(intaddr, frame.reach)
             except Exception as raised:  # noqa: BLE001  as above
                 _give_up(frame, raised)

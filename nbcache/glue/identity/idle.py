@@ -44,7 +44,7 @@ _remembered: dict[str, str] = {}
 _asked: list[bool] = []
 """Not empty once somebody has asked for these."""
 runners: dict[bytes, set[str]] = {}
-"""By what a compilation may ask for: the modules in which others have registered code that runs then."""
+"""By what a compilation may ask for: the modules with others' code that runs then, and that a hit doesn't ask again."""
 
 
 class Others(Protocol):

@@ -85,8 +85,6 @@ class ExtensionIndex:
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
         self.digests: dict[int, tuple[Registration, bytes, Scope]] = {}
-        self.run: set[bytes] = set()
-        """The names for which others have registered code that runs, and that a hit doesn't ask again."""
         self.asked_for_types: set[Any] = set()
         """Templates that others have registered to say what type a call has, which are asked again on a hit."""
         self._inlined: tuple[int, list[Any]] = (-1, [])
@@ -425,7 +423,6 @@ class ExtensionIndex:
         if only_types(registered):
             self.asked_for_types.add(registered)
         elif not chooses(registered) or any(True for _ in identified(registered)):
-            self.run.add(name)
             runners.setdefault(name, set()).add(str(getattr(registered, "__module__", "")))
         self._count += 1
         self._named.setdefault(id(key), (key, set()))[1].add(name)

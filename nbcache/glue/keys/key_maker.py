@@ -134,14 +134,11 @@ class KeyMaker:
 
     def new_part(self, outer: Consulted | None) -> Consulted:
         """For what begins inside the *outer* one."""
-        if outer is not None:
-            self.end_part(outer)
-        return Consulted(self.extensions.generation, self._new_names)
-
-    def _new_names(self) -> set[bytes]:
         from nbcache.glue.capture.running import Heard
 
-        return Heard(self.extensions.run)
+        if outer is not None:
+            self.end_part(outer)
+        return Consulted(self.extensions.generation, Heard)
 
     def end_part(self, consulted: Consulted) -> None:
         """What ran until now belongs to this one."""
