@@ -13,7 +13,7 @@ import threading
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from nbcache.glue.identity.idle import any_marked, any_new, is_installed, led_on, runners
+from nbcache.glue.identity.idle import any_marked, any_new, is_installed, note_plain, runners
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -68,7 +68,7 @@ class Running(threading.local):
     def stop(self) -> None:
         """End it: the outermost compilation is over."""
         if not self.missed and self._names:
-            led_on(self._names)
+            note_plain(self._names)
         tool, self._tool, self._missed = self._tool, None, False
         self._given_back, self._names = set(), set()
         if tool is not None:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 PLAIN, MARKED, OPAQUE = "plain", "marked", "opaque"
-"""What can be known of a distribution: that its code counts by all that it reaches; that walks end there; that it is of
-no use to mark it. Of two of these the last holds."""
+"""What can be known of a distribution: its code counts by all that it reaches; walks end at its code; walks ended there to
+no avail, so what leads there isn't cached. Where processes say different things, the last of these holds."""
 verdicts: dict[str, str] = {}
 """Which distributions are marked or opaque, by where their metadata lies; a scope with code of one watches it."""
 _remembered: dict[str, str] = {}
@@ -233,7 +233,7 @@ def any_new(names: Iterable[bytes]) -> bool:
     return memory.find() is not None and any(map(_is_new, _packages_for(names)))
 
 
-def led_on(names: Iterable[bytes]) -> None:
+def note_plain(names: Iterable[bytes]) -> None:
     """A compilation is over that asked for these *names*: what isn't marked by now is plain."""
     for package in filter(_is_new, _packages_for(names)):
         _remembered[os.path.basename(package)] = PLAIN
