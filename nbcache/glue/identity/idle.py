@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 PLAIN, MARKED, OPAQUE = "plain", "marked", "opaque"
-"""What can be known of a distribution: its code counts by all that it reaches; walks end at its code; walks ended there to
-no avail, so what leads there isn't cached. Where processes say different things, the last of these holds."""
+"""What can be known of a distribution: its code counts by all that it reaches; walks end at its code; walks ended there
+to no avail, so what leads there isn't cached. Where processes say different things, the last of these holds."""
 verdicts: dict[str, str] = {}
 """Which distributions are marked or opaque, by where their metadata lies; a scope with code of one watches it."""
 _remembered: dict[str, str] = {}
