@@ -72,8 +72,10 @@ def test_what_hits_cost(tmp_path):
     assert first["pickle loads"] == 2, first
     assert first["files opened"] <= 2 + metadata_files(), first
     # The files of Numba, llvmlite and NumPy lie in 40 folders, and are some 350 (`nbcache.glue.identity.distributions`).
-    assert first.get("listings", 0) <= len(sys.path) + 2 + 40, first
-    assert first["stats"] <= 450, first
+    # They are looked at when nbcache wakes, and a hit looks at none of them.
+    assert 300 <= decorated["stats"] <= 900, decorated
+    assert first.get("listings", 0) <= len(sys.path) + 2, first
+    assert first["stats"] <= 100, first
     each = {name: count / FURTHER for name, count in further.items()}
     assert further["files opened"] <= FURTHER, further
     assert each["pickle loads"] == 2, each

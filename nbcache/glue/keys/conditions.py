@@ -26,7 +26,7 @@ from nbcache.glue.identity.node import Unidentifiable
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
 # Settings by which a user asks to see how something is compiled, each with what it is where nobody asks.
@@ -63,6 +63,7 @@ IRRELEVANT_SETTINGS: dict[str, str] = {
 IRRELEVANT_PREFIXES = ("CUDA_",)
 
 _Component = tuple[str, str]
+_TOOLCHAIN = (numba, llvmlite, np)
 
 META_VERSION = 19
 """Raised when the sections of an entry come to mean something else.
@@ -85,14 +86,14 @@ def toolchain_components(distributions: Distributions) -> list[_Component]:
         ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
         ("toolchain/numpy", np.__version__),
         # What a distributor has patched, or somebody has edited on the spot, has the same version.
-        *files_of([numba, llvmlite, np], distributions),
+        *files_of(_TOOLCHAIN, distributions),
         ("toolchain/svml", str(bool(getattr(config, "USING_SVML", False)))),
         ("toolchain/scipy", str(_has_linear_algebra())),
         ("toolchain/sections", str(META_VERSION)),
     ]
 
 
-def files_of(packages: list[ModuleType], distributions: Distributions) -> list[_Component]:
+def files_of(packages: Sequence[ModuleType], distributions: Distributions) -> list[_Component]:
     """What they consist of: what was there when that was asked first, in a parent of this process perhaps."""
     for each in packages:
         if each.__name__ not in _files:
@@ -192,6 +193,10 @@ class Conditions:
         self._summary = ""
         self._environ: dict[Any, Any] | None = None
         self._has_file = False
+
+    def look_at_files(self) -> None:
+        """See what the toolchain consists of now; what is installed from now on doesn't count in this process."""
+        files_of(_TOOLCHAIN, self._distributions)
 
     def digest(self) -> bytes:
         """32 bytes; Numba re-reads its environment before each compilation, so this does.  Raises Unidentifiable."""
