@@ -44,7 +44,7 @@ def check_fields(manifest: Manifest) -> None:
             here = _fields(named(name))
         except Exception as error:
             let_pass(error)
-            advice = "define it in a module that can be imported without Numba"
+            advice = "define it in a module that can be imported without Numba, or return its fields as a plain tuple"
             msg = f"it makes a {name}, which can't be imported here ({error}): {advice}"
             raise PublicationError(manifest.name, msg) from error
         if here != fields:

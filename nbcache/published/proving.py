@@ -16,7 +16,7 @@ import signal
 import sys
 from typing import IO, TYPE_CHECKING, Final
 
-from nbcache.errors import NbcacheError
+from nbcache.errors import NbcacheError, PublicationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +114,7 @@ def _facts(data: bytes, settings: Settings) -> Iterator[dict[str, str]]:
         store = load.opened(settings)
         loaded = load.realize(load.stored(data, manifest, store))
     except NbcacheError as exc:
-        yield {"problem": str(exc)}
+        yield {"problem": exc.reason if isinstance(exc, PublicationError) else str(exc)}
         return
     yield from _missing(manifest)
     for attribute, function in manifest.functions.items():

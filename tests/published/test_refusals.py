@@ -75,6 +75,14 @@ class Level(enum.IntEnum):
 def is_low(level):
     return level == Level.LOW
 
+@njit
+def scaled(x, factor):
+    return x * factor
+
+@njit
+def tripled(x):
+    return scaled(x, 3)
+
 @cfunc("f8(f8)")
 def called_by_c(x):
     return x + 1
@@ -124,7 +132,7 @@ def attempt(function, *args):
     else:
         print("published")
 """
-OBJECT_MODE = "it runs Python code of its own (objmode), which needs Numba"
+OBJECT_MODE = "it runs Python code of its own (objmode), which needs Numba: leave that to its caller"
 
 CASES = {
     "r.with_block, 1": f"with_block can't be published: {OBJECT_MODE}",
@@ -143,7 +151,7 @@ CASES = {
     "r.is_low, r.Level.LOW": "it takes IntEnum<int64>(Level), whose class is nothing without Numba: publish it for int64, as which members pass",
     "r.calls_callback, 1.0": "it has the address of a CFunc built in, which no other process has",
     "r.draw, np.random.default_rng(1)": "it takes NumPyRandomGeneratorType,",
-    "r.literal, 3": "it takes the value 3 itself as a part of its type: make it a constant of the function",
+    "r.literal, 3": "it takes the value 3 itself as a part of its type: name plain types in signatures=[…], or make it",
     "r.foreign, -3": "built in, which no other process has",
     "r.uncompiled, *()": "it has not been compiled for any signature yet: say which in signatures=[…], or call it first",
     "r.parallel, *()": "it is a ufunc with target='parallel', or somebody else's",
@@ -166,6 +174,26 @@ def said(tmp_path_factory):
 def test_what_needs_numba_is_refused_with_the_reason(said, case):
     assert said[case].startswith("NotPublishableError: ")
     assert CASES[case] in said[case]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_reason_says_what_to_do(said, case):
+    reason = said[case].partition("can't be published: ")[2]
+    assert reason.partition(": ")[2]
+
+
+def test_what_was_compiled_for_literals_alone_is_published_for_plain_types(folder):
+    program = (
+        ATTEMPT
+        + """
+r.tripled(2)
+attempt(r.scaled)
+nbcache.publish("scaled", r.scaled, ["int64(int64, int64)"])
+"""
+    )
+    assert CASES["r.literal, 3"] in accumulator(folder / "store", program, folder, NBCACHE_LOG="ERROR").stdout
+    load = "print(nbcache.load('scaled')(2, 4))"
+    assert node(folder / "store", load, folder).stdout == "8\n"
 
 
 @pytest.fixture

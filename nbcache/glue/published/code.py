@@ -19,7 +19,7 @@ from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.meta import Meta
 from nbcache.glue.published import natives
 from nbcache.glue.published.constants import constant, names_in, pickles_in
-from nbcache.glue.published.verdicts import Refused
+from nbcache.glue.published.verdicts import OBJECT_MODE, Refused
 from nbcache.protocol import manifests
 from nbcache.published.extensions import POOLS
 from nbcache.published.named import fields_of
@@ -67,7 +67,7 @@ class Codes:
         for _symbol, needed, build in meta.needs if isinstance(meta, Meta) else ():
             entry = next((each for each in self._store.find(needed) if each.header.build == build), None)
             if entry is None:
-                raise Refused("the other half of a recursion is not in the store")
+                raise Refused("the other half of a recursion is not in the store: compile both anew, in a new process")
             self._add(entry.section("object") or b"", needed)
         return number
 
@@ -122,7 +122,9 @@ class Codes:
                 continue
             if module.partition(".")[0] in {"numba", "llvmlite"}:
                 what = "a block of objmode, mostly, or a function that is handed over"
-                raise Refused(f"its code makes {module}.{name} when it runs ({what}), which needs Numba")
+                raise Refused(
+                    f"its code makes {module}.{name} when it runs ({what}), which needs Numba: leave that to its caller"
+                )
             self._add_import(f"{module}:{name}")
 
     def _add_import(self, where: str) -> None:
@@ -132,7 +134,7 @@ class Codes:
         if any(name.startswith("PyImport_") for name in undefined):
             found = _NUMBA_MODULE.search(code)
             if found is not None:
-                raise Refused(f"its code imports {found[1].decode()} when it runs")
+                raise Refused(f"its code imports {found[1].decode()} when it runs: leave what needs that to its caller")
 
     def _add_tokens(self, tokens: Iterable[str]) -> None:
         for token in tokens:
@@ -174,7 +176,7 @@ def _environments(variables: Iterable[str]) -> Iterable[manifests.Environment]:
 def _npy(array: Any, what: str) -> bytes:
     """An array as a file; one that isn't contiguous as the memory that it spans, since code has its strides."""
     if array.dtype.hasobject:
-        raise Refused("it uses a global array of objects, which no other process has")
+        raise Refused("it uses a global array of objects, which no other process has: use one of numbers")
     if not array.flags.forc:
         if what != "data":
             raise Refused("it uses a global array that isn't contiguous: use a contiguous copy of it")
@@ -203,5 +205,6 @@ def _refusal(kind: str, live: Any) -> str:
         name = getattr(obj, "__qualname__", type(obj).__name__)
         return f"it refers to {name}, which can't be imported: define it in a module, at the top level"
     if kind == "address":
-        return f"it has the address of a {type(live.owner).__name__} built in, which no other process has"
-    return "it runs Python code of its own (objmode), which needs Numba"
+        advice = "call what it was made of, or a C function of a library"
+        return f"it has the address of a {type(live.owner).__name__} built in, which no other process has: {advice}"
+    return OBJECT_MODE

@@ -27,7 +27,9 @@ def dtype_data(described: np.dtype[Any]) -> Any:
     """A dtype as a manifest has it.  Raises Refused for one that doesn't come back the same."""
     data = described.str if described.fields is None else _laid_out(described)
     if described.hasobject or not _is_same(dtype(data), described):
-        raise Refused(f"a dtype {described} that can't be written down")
+        raise Refused(
+            f"it has to do with {described}, a dtype that can't be written down: use fields of numbers and text"
+        )
     return data
 
 
@@ -55,10 +57,14 @@ def constant(value: Any, what: str) -> Constant:
         data = pickle.dumps(value, protocol=4)
     except Exception as exc:
         let_pass(exc)
-        raise Refused(f"{what} can't be pickled ({type(exc).__name__}: {exc})") from exc
+        raise Refused(
+            f"{what} can't be pickled ({type(exc).__name__}: {exc}): use one of numbers, text or tuples"
+        ) from exc
     for module, name in names_in(data):
         if module.partition(".")[0] in {"numba", "llvmlite", "__main__"}:
-            raise Refused(f"{what} is made of {module}.{name}, which a node can't import")
+            raise Refused(
+                f"{what} is made of {module}.{name}, which a node can't import: define it in a module of its own"
+            )
     return {"pickle": base64.b64encode(data).decode()}
 
 

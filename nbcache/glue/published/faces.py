@@ -17,7 +17,7 @@ from nbcache.glue import marks
 from nbcache.glue.identity.ownership import resolve
 from nbcache.glue.published.constants import constant
 from nbcache.glue.published.types import c_types, check_result, loop_dtypes, type_data
-from nbcache.glue.published.verdicts import Refused
+from nbcache.glue.published.verdicts import OBJECT_MODE, Refused
 from nbcache.glue.requests.requested import argument_types
 from nbcache.passing import suppressed
 from nbcache.protocol import manifests
@@ -31,7 +31,6 @@ Wanted = list[tuple[Any, ...]] | None
 """The argument types of the signatures to publish; None for all that there are."""
 
 _NOT_YET = "it has not been compiled for any signature yet: say which in signatures=[…], or call it first"
-_OBJECT_MODE = "it runs Python code of its own (objmode), which needs Numba"
 # numpy/ufuncobject.h
 _IDENTITIES = {0: 0, 1: 1, None: -1}
 _REORDERABLE = -2
@@ -104,7 +103,7 @@ def _default(value: Any) -> manifests.Constant | None:
 
 def _signature(cres: Any, codes: Codes) -> manifests.Signature:
     if cres.objectmode or cres.lifted:
-        raise Refused(_OBJECT_MODE)
+        raise Refused(OBJECT_MODE)
     args = tuple(map(type_data, cres.signature.args))
     check_result(cres.signature.return_type)
     number = codes.add(cres.library, _key_of(cres.library))
@@ -130,7 +129,9 @@ def _ufunc(public: Any, wanted: Wanted, codes: Codes) -> manifests.Function:
 def _gufunc(public: Any, _wanted: Wanted, codes: Codes) -> manifests.Function:
     builder = public.gufunc_builder
     if builder.writable_args:
-        raise Refused("it writes to its inputs (writable_args), which NumPy lets only Numba's own ufuncs do")
+        raise Refused(
+            "it writes to its inputs (writable_args), as NumPy lets only Numba's own ufuncs: write to an output"
+        )
     if not builder._sigs:
         raise Refused(_NOT_YET)
     results = [builder._cres[each] for each in builder._sigs]
@@ -141,7 +142,7 @@ def _gufunc(public: Any, _wanted: Wanted, codes: Codes) -> manifests.Function:
 
 def _loop(cres: Any, kind: str, operands: Iterable[Any], codes: Codes) -> manifests.Signature:
     if cres.objectmode or cres.lifted:
-        raise Refused(_OBJECT_MODE)
+        raise Refused(OBJECT_MODE)
     wrapper = marks.wrapper_of(cres.library, kind)
     if wrapper is None:
         _key_of(cres.library)

@@ -41,6 +41,7 @@ _BOXED = (
     types.Generator,
 )
 """What compiled code turns into Python's objects without Numba's Python."""
+_KNOWN = "{} numbers, text, arrays, or tuples of these instead"
 
 
 def type_data(typ: Any) -> TypeData:
@@ -70,7 +71,7 @@ def type_data(typ: Any) -> TypeData:
 
 def _array(typ: Any) -> TypeData:
     if type(typ) is not types.Array:
-        raise Refused(f"it takes {typ}, an array of a kind that only Numba knows")
+        raise Refused(f"it takes {typ}, an array of a kind that only Numba knows: take a plain array")
     return {
         "k": "array",
         "dtype": dtype_data(as_dtype(typ.dtype)),
@@ -93,14 +94,13 @@ def _reason(typ: Any) -> str:
     if isinstance(typ, types.Dispatcher | types.FunctionType | types.Callable):
         return "it takes a function, which would have to be compiled by Numba: call it by its name instead"
     if isinstance(typ, types.Literal):
-        return (
-            f"it takes the value {typ.literal_value!r} itself as a part of its type: make it a constant of the function"
-        )
+        advice = "name plain types in signatures=[…], or make it a constant of the function"
+        return f"it takes the value {typ.literal_value!r} itself as a part of its type: {advice}"
     if isinstance(typ, types.IntEnumMember):
         return (
             f"it takes {typ}, whose class is nothing without Numba: publish it for {typ.dtype}, as which members pass"
         )
-    return f"it takes {typ}, which a node without Numba doesn't know how to hand over"
+    return f"it takes {typ}, which a node without Numba doesn't know how to hand over: {_KNOWN.format('take')}"
 
 
 def check_result(typ: Any) -> None:
@@ -119,9 +119,11 @@ def check_result(typ: Any) -> None:
     elif isinstance(typ, _CONTAINERS):
         raise Refused(f"it returns {typ}, which only Numba can hold: return arrays or tuples of its content instead")
     elif isinstance(typ, types.Dispatcher | types.FunctionType | types.Callable):
-        raise Refused("it returns a function, which would have to be called by Numba")
+        raise Refused(
+            "it returns a function, which would have to be called by Numba: call it inside, and return the result"
+        )
     elif not isinstance(typ, _BOXED):
-        raise Refused(f"it returns {typ}, which a node without Numba doesn't know")
+        raise Refused(f"it returns {typ}, which a node without Numba doesn't know: {_KNOWN.format('return')}")
 
 
 def loop_dtypes(operands: Iterable[Any]) -> tuple[Constant, ...]:
@@ -145,4 +147,4 @@ def _c_type(typ: Any) -> str:
         return "void*"
     if str(typ) in {*SCALARS, "none"} and not isinstance(typ, types.Complex):
         return str(typ)
-    raise Refused(f"it takes or returns {typ}, which ctypes has no type for")
+    raise Refused(f"it takes or returns {typ}, which ctypes has no type for: use pointers to it")
