@@ -2,7 +2,8 @@
 
 A function of a shared library is looked for in the file in which the publisher had it, and then wherever the dynamic
 linker finds the library's name. It has to be the same build, but of the C library's own, which keep what they had; a
-file that others may write isn't loaded at all. One that a Cython module exports is looked for in that module, and has
+file that others may write isn't loaded at all. A library inside a package is also found where that is installed, in
+another environment. One that a Cython module exports is looked for in that module, and has
 to have the same signature.
 """
 
@@ -12,6 +13,7 @@ import _ctypes
 import ctypes
 import importlib
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +31,8 @@ C_LIBRARY: Final = frozenset(
     for name, number in (("c", 6), ("m", 6), ("pthread", 0), ("dl", 2), ("rt", 1), ("util", 1), ("mvec", 1))
 )
 """Libraries of which any build has the functions that an older one had (`nbcache.published.hosts` compares them)."""
+_OF_PACKAGES: Final = re.compile(r"/(?:site|dist)-packages/")
+"""What the path of an environment's packages ends with."""
 _RTLD_DI_LINKMAP: Final = 2
 
 
@@ -80,20 +84,27 @@ def _in_library(native: Native) -> int:
 
 
 def _candidates(native: Native, problems: list[str]) -> Iterator[str]:
-    """Yield the names to load it by: the publisher's file, if it is the same here, and then the library's own."""
-    path = native.path
-    if path and not native.build:
-        path = ""  # of the C library, the process has one already
-    if path and os.path.exists(path):
-        problem = _problem_of(path, native.build)
+    """Yield the names to load it by: files that are what the publisher had, and then the library's own."""
+    for path in _files(native):
+        problem = _problem_of(path, native.build) if os.path.exists(path) else "isn't there"
         if problem is None:
             yield path
         else:
             problems.append(f"{path} {problem}")
-    elif path:
-        problems.append(f"{path} isn't there")
-    if native.library != path:
+    if native.library != native.path:
         yield native.library
+
+
+def _files(native: Native) -> Iterator[str]:
+    """Yield where the publisher had a library, and where it lies if its package is installed elsewhere here."""
+    if not native.path or not native.build:
+        return  # of the C library, the process has one already
+    yield native.path
+    inside = _OF_PACKAGES.split(native.path, maxsplit=1)[1:]
+    for folder in dict.fromkeys(sys.path) if inside else ():
+        path = os.path.join(folder, *inside)
+        if os.path.isabs(folder) and path != native.path and os.path.exists(path):
+            yield path
 
 
 def _problem_of(path: str, build: str) -> str | None:

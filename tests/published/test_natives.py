@@ -129,6 +129,22 @@ def test_a_library_is_found_by_its_name_where_it_lies_elsewhere(place):
     assert gone.endswith("install here what it was published with, or publish it with what is here\n")
 
 
+def test_a_library_of_a_package_is_found_in_another_environment(place):
+    package, moved = place / "one/lib/site-packages/blended", place / "other/lib/site-packages/blended"
+    package.mkdir(parents=True)
+    build(place)
+    (place / "libblend.so.2").rename(package / "libblend.so.2")
+    (place / "libblend.so.2").symlink_to(package / "libblend.so.2")
+    publish(place, "ctypes", ["called"])
+    moved.parent.mkdir(parents=True)
+    package.rename(moved)
+    found = f"sys.path.append({str(moved.parent)!r})\n{FAILS}"
+    assert node(place / "store", found, place).stdout == "4.0\n"
+    assert "one/lib/site-packages/blended/libblend.so.2 isn't there" in node(place / "store", FAILS, place).stdout
+    (moved / "libblend.so.2").chmod(0o777)
+    assert "other/lib/site-packages/blended/libblend.so.2 is writable" in node(place / "store", found, place).stdout
+
+
 def test_another_build_and_one_without_the_function_are_refused(place):
     build(place)
     publish(place, "ctypes", ["called"])
