@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import math
+import sys
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -61,12 +62,14 @@ def parse(text: Any, known: tuple[str, ...]) -> Query:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise BadQueryError(f"not an expression: {text!r:.80}") from error
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    columns = set()
+    columns: set[str] = set()
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
             raise BadQueryError(f"{type(node).__name__} is nothing that a query may consist of")
         if isinstance(node, ast.Constant) and type(node.value) not in {int, float}:
             raise BadQueryError(f"{node.value!r:.40} is not a number")
+        if isinstance(node, ast.Constant) and abs(node.value) > sys.float_info.max:
+            raise BadQueryError("a number is too large")
         if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS):
             raise BadQueryError(f"only {', '.join(FUNCTIONS)} can be called")
         if isinstance(node, ast.Name) and id(node) not in called:
@@ -75,7 +78,10 @@ def parse(text: Any, known: tuple[str, ...]) -> Query:
             columns.add(node.id)
     if not columns:
         raise BadQueryError("the expression reads no column")
-    return Query(ast.unparse(tree), tuple(sorted(columns)))
+    try:
+        return Query(ast.unparse(tree), tuple(sorted(columns)))
+    except RecursionError as error:
+        raise BadQueryError("the expression is nested too deeply") from error
 
 
 def fuse(query: Query) -> Any:
@@ -86,8 +92,11 @@ def fuse(query: Query) -> Any:
     import numba  # only who compiles has it
 
     namespace: dict[str, Any] = {**FUNCTIONS, "__name__": "query_service.fused"}
-    source = f"def fused({', '.join(query.columns)}):\n    return float({query.expression})\n"
-    exec(source, namespace)  # the expression passed the allow-list
+    tree = ast.parse(f"def fused({', '.join(query.columns)}):\n    return {query.expression}\n")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant):
+            node.value = float(node.value)  # integers would wrap around at 2**63
+    exec(compile(tree, "query", "exec"), namespace)  # the expression passed the allow-list
     signature = f"float64({', '.join(['float64'] * len(query.columns))})"
     try:
         return numba.vectorize([signature])(namespace["fused"])

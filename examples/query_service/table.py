@@ -13,6 +13,10 @@ from typing import Final
 import numpy as np
 
 COLUMNS: Final = ("day", "discount", "price", "quantity", "tax")
+DAYS: Final = 2526
+"""Days are from 0 up to this."""
+PERIODS: Final = 28
+"""An answer has a sum for each of so many equal parts of these days: about the quarters of seven years."""
 
 
 def write(folder: Path, rows: int, partitions: int) -> None:
@@ -21,7 +25,7 @@ def write(folder: Path, rows: int, partitions: int) -> None:
         rng = np.random.default_rng(number)
         quantity = rng.integers(1, 51, count).astype(float)
         columns = {
-            "day": rng.integers(0, 2526, count).astype(float),
+            "day": rng.integers(0, DAYS, count).astype(float),
             "discount": rng.integers(0, 11, count) / 100,
             "price": np.round(quantity * rng.uniform(900.0, 2100.0, count), 2),
             "quantity": quantity,
@@ -39,3 +43,8 @@ def partitions(folder: Path) -> list[int]:
 def read(folder: Path, number: int) -> dict[str, np.ndarray]:
     """Return the columns of one partition, mapped: pages are read when they are used, and shared between processes."""
     return {name: np.load(folder / f"{number:04}.{name}.npy", mmap_mode="r") for name in COLUMNS}
+
+
+def periods(days: np.ndarray) -> np.ndarray:
+    """Return the number of the period that each day is in."""
+    return (days * PERIODS // DAYS).astype(np.intp)

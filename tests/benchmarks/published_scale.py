@@ -1,11 +1,12 @@
 """Measure published functions at a query service's scale: many names, and many loads in one worker.
 
-    python tests/benchmarks/published_scale.py [--names 100000] [--loads 100000] [--repeat 5]
+    python tests/benchmarks/published_scale.py [--only names loads service] [--names 100000] [--loads 100000] [--repeat 5]
 
 Publishing, loading, and finding out that a name is there or isn't, in a store with ten names and in one with many; the
 stores take turns, in fresh processes, and a row is a median of medians. Then a worker that loads functions, calls them
-and lets go of them, again and again: its memory and mappings after a tenth of the loads, and at the end. Wants an idle
-machine.
+and lets go of them, again and again: its memory and mappings after a tenth of the loads, and at the end. Then
+examples/query_service with sixteen workers: what a new query takes of all processors until its first answer, published,
+and compiled by each worker; the least of the repetitions. Wants an idle machine.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from nbbench import table  # noqa: E402
 from nbtest import proc  # noqa: E402
 
 FEW, FUNCTIONS = 10, 50
+PARTS = ("names", "loads", "service")
+SERVICE = "--workers 16 --new 10 --clients 1 --seconds 0.1 --json"
 SOURCE = """
 from numba import njit
 def made(number):
@@ -105,9 +108,46 @@ def run(code: str, store: Path, *arguments: str) -> str:
     return outcome.stdout
 
 
+def names(stores: dict[int, Path], repeat: int) -> None:
+    """Publish, load and look for names where there are few, and where there are many."""
+    samples: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for _ in range(repeat):
+        for count, store in stores.items():
+            for each in (PUBLISH, NODE):
+                for row, value in json.loads(run(each, store)).items():
+                    samples[row][count].append(value)
+    for row, values in samples.items():
+        few, many = (statistics.median(values[count]) for count in stores)
+        print(f"{row:28}{FEW} names {few:8.1f}   {max(stores)} names {many:8.1f}   {many / few:5.2f}", flush=True)
+
+
+def loads(store: Path, count: int) -> None:
+    """Load and let go in one worker."""
+    early, late = json.loads(run(WORKER, store, str(count)))
+    for row, value in early.items():
+        print(f"{row:28}after {count // 10} loads {value:8.1f}   after {count} loads {late[row]:8.1f}", flush=True)
+
+
+def service(repeat: int) -> None:
+    """Ask new queries of sixteen workers."""
+    samples: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for _ in range(repeat):
+        outcome = proc.run([proc.ROOT / "examples" / "query_service", *SERVICE.split()], timeout=7200)
+        assert outcome.status == 0, outcome.stderr
+        for side, measured in json.loads(outcome.stdout).items():
+            samples["the very first query [ms]"][side].append(1e3 * measured["processor_first"])
+            samples["each further query [ms]"][side].append(1e3 * measured["processor"])
+    for row, values in samples.items():
+        published, compiled = (min(values[side]) for side in ("published", "compiled"))
+        print(
+            f"{row:28}published {published:8.1f}   compiled {compiled:8.1f}   {published / compiled:5.2f}", flush=True
+        )
+
+
 def main() -> None:
     """Measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--names", type=int, default=100_000)
     parser.add_argument("--loads", type=int, default=100_000)
     parser.add_argument("--repeat", type=int, default=5)
@@ -115,21 +155,16 @@ def main() -> None:
     proc.compile_sources()
     print(table.machine())
     with tempfile.TemporaryDirectory(prefix="nbcache-scale-") as name:
-        stores = {count: Path(name) / f"store-{count}" for count in (FEW, args.names)}
+        counts = [FEW, args.names] if "names" in args.only else [FEW] if "loads" in args.only else []
+        stores = {count: Path(name) / f"store-{count}" for count in counts}
         for count, store in stores.items():
             run(FILL, store, str(count))
-        samples: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for _ in range(args.repeat):
-            for count, store in stores.items():
-                for each in (PUBLISH, NODE):
-                    for row, value in json.loads(run(each, store)).items():
-                        samples[row][count].append(value)
-        for row, values in samples.items():
-            few, many = (statistics.median(values[count]) for count in stores)
-            print(f"{row:28}{FEW} names {few:8.1f}   {args.names} names {many:8.1f}   {many / few:5.2f}", flush=True)
-        early, late = json.loads(run(WORKER, stores[FEW], str(args.loads)))
-        for row, value in early.items():
-            print(f"{row:28}after {args.loads // 10} loads {value:8.1f}   after {args.loads} loads {late[row]:8.1f}")
+        if "names" in args.only:
+            names(stores, args.repeat)
+        if "loads" in args.only:
+            loads(stores[FEW], args.loads)
+    if "service" in args.only:
+        service(args.repeat)
 
 
 if __name__ == "__main__":

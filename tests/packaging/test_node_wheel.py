@@ -60,3 +60,11 @@ def test_a_node_loads_and_its_doctor_and_pip_find_nothing_wrong(wheel, tmp_path)
     assert found["nbcache"]["value"].endswith("a node: it runs what is published")
     assert found["numba"]["level"] == found["switch"]["level"] == "ok"
     assert "processor" not in found  # which can't be examined without LLVM, and need not be
+
+
+def test_the_example_runs_its_workers_in_it(wheel, tmp_path):
+    node = with_numpy(tmp_path / "node")
+    node.install(wheel)
+    sizes = "--rows 1000 --partitions 2 --workers 2 --new 1 --clients 1 --seconds 0.1"
+    done = proc.run([ROOT / "examples" / "query_service", *sizes.split(), "--node", "node/bin/python"], cwd=tmp_path)
+    assert done.status == 0, done.stdout + done.stderr
