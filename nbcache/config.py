@@ -184,6 +184,15 @@ def runtime_directory(longest: int) -> str:
     return f"/tmp/nbcache-{os.geteuid()}"  # noqa: S108  whose it is, is looked at
 
 
+def standard_error_is_the_journal() -> bool:
+    """Whether systemd's journal reads what is written to standard error: systemd.exec(5), ``$JOURNAL_STREAM``."""
+    try:
+        status = os.fstat(2)
+    except OSError:
+        return False
+    return environment().get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+
+
 def _is_ones_own(directory: str) -> bool:
     try:
         status = os.stat(directory)

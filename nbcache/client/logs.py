@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from nbcache import config
 from nbcache.process import os
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _said: set[str] = set()
 _MODE = 0o666
+_PRIORITIES: Final = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
+"""Of syslog(3), by level."""
 
 
 def configure(settings: Settings) -> None:
@@ -25,7 +28,10 @@ def configure(settings: Settings) -> None:
     if settings.sources.get("log", "default") != "default":
         logger.setLevel(settings.log)
         if logging.getLevelName(settings.log) < logging.WARNING and not logger.hasHandlers() and not settings.log_file:
-            _add(logger, logging.StreamHandler())
+            handler = logging.StreamHandler()
+            _add(logger, handler)
+            if config.standard_error_is_the_journal():
+                handler.setFormatter(_JournalFormatter("%(message)s"))
     if settings.log_file:
         import nbcache.regular  # noqa: F401  where it can't be opened, nbcache stays off, and no line of the log raises
 
@@ -54,6 +60,14 @@ def _plain(record: logging.LogRecord) -> bool:
         told = logging.Formatter().formatException(record.exc_info)
         record.exc_text = "\n".join(f"    {one_line(line)}" for line in told.split("\n"))
     return True
+
+
+class _JournalFormatter(logging.Formatter):
+    """Lines for the journal, which adds time and process itself and takes the priority from the line (sd-daemon(3))."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        priority = _PRIORITIES.get(record.levelname, 6)
+        return "\n".join(f"<{priority}>{line}" for line in super().format(record).split("\n"))
 
 
 def _ascii_line(text: str) -> str:

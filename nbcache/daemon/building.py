@@ -56,7 +56,7 @@ class Building:
         self._judging = Judging(wake)
         self._uids = Uids(commons.options.uids)
         self._failures_said = Sparing(_log, MAX_FAILURES_SAID)
-        self._remote = Remote(lambda: commons.settings)
+        self._remote = Remote(lambda: commons.settings, commons.problems)
         most = commons.options.limits.result
         self._publisher = Publisher(
             lambda: commons.store, commons.audit, self._waited_for, self._remote.offer, most=most

@@ -6,6 +6,7 @@ entries from jobs waits for nobody.
 
 from __future__ import annotations
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from nbcache.config import Settings
+    from nbcache.daemon.sparing import Problems
+    from nbcache.protocol.helper import Answer
 
 START_SECONDS: Final = 5.0
 """How long a helper that was started is waited for [s]."""
@@ -31,9 +34,11 @@ _LOOKS: Final = 4
 class Remote:
     """The remote tiers, as one daemon sees them. Nothing here raises."""
 
-    def __init__(self, settings: Callable[[], Settings]) -> None:
-        """Start nobody yet."""
+    def __init__(self, settings: Callable[[], Settings], problems: Problems) -> None:
+        """Start nobody yet. What keeps the tiers from being used is one of the daemon's *problems*."""
         self._settings = settings
+        self._problems = problems
+        self._reporting = threading.Lock()
         self._offers = ThreadPoolExecutor(1, "nbcache-offers")
         self._looks = ThreadPoolExecutor(_LOOKS, "nbcache-looks")
         self._met: helper.Line | None = None
@@ -58,8 +63,23 @@ class Remote:
 
     def _fetch(self, key: str) -> None:
         line = self._line()
-        if line.ask("fetch", key, LOOK_SECONDS, starting=START_SECONDS) is None and not line.problem:
+        answer = line.ask("fetch", key, LOOK_SECONDS, starting=START_SECONDS)
+        if answer is None and not line.problem:
             self._silent = time.monotonic()
+        self._report(answer, line.problem)
+
+    def _report(self, answer: Answer | None, problem: str) -> None:
+        if answer is None:
+            why = problem or "its helper doesn't answer"
+        else:
+            why = answer.why if answer.state == helper.FAILED else ""
+        refused = answer.why if answer is not None and answer.state == helper.REFUSED else ""
+        with self._reporting:
+            self._problems.report(
+                "remote", f"the remote cache can't be used; building what is not in the store: {why}" if why else None
+            )
+            if refused:
+                self._problems.report("refused", f"an entry of the remote cache was refused: {refused}")
 
     def _line(self) -> helper.Line:
         """The line to the helper of the settings as they are now: with another key, there is another one."""

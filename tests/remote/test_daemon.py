@@ -9,6 +9,7 @@ from nbtest import daemons, proc, remotes
 import nbcache
 from nbcache import config
 from nbcache.daemon import remote
+from nbcache.daemon.sparing import Problems
 from nbcache.protocol import helper
 from nbcache.secret import Secret
 
@@ -89,6 +90,28 @@ def test_a_daemon_whose_remote_cache_is_down_builds(fleet, tmp_path):
         assert json.loads(outcome.stderr.splitlines()[-1])["builds_count"] == 0, outcome
 
 
+def test_a_daemon_says_once_why_its_remote_cache_is_of_no_use(monkeypatch, caplog):
+    """The helper's own log is where no operator looks."""
+    answers = iter(
+        [helper.Answer(helper.FAILED, "no route"), helper.Answer(helper.FAILED, "no route"),
+         helper.Answer(helper.MISSING), helper.Answer(helper.REFUSED, "nobody signed it"), None]
+    )  # fmt: skip
+    monkeypatch.setattr(helper.Line, "ask", lambda *_args, **_options: next(answers))
+    settings = config.Settings(dir="/nowhere", remote=(Secret("redis://127.0.0.1:1"),))
+    asked = remote.Remote(lambda: settings, Problems())
+    with caplog.at_level("INFO", logger="nbcache"):
+        for number in range(5):
+            asked.fetch(f"{number:064x}").result(600)
+    asked.close()
+    useless = "the remote cache can't be used; building what is not in the store"
+    assert caplog.messages == [
+        f"{useless}: no route",
+        f"resolved: {useless}: no route",
+        "an entry of the remote cache was refused: nobody signed it",
+        f"{useless}: its helper doesn't answer",
+    ]
+
+
 def test_a_helper_that_hangs_costs_a_daemon_one_second_and_not_one_for_each_key(tmp_path, monkeypatch):
     """Somebody listens, and never answers."""
     run = tmp_path / "run"
@@ -100,7 +123,7 @@ def test_a_helper_that_hangs_costs_a_daemon_one_second_and_not_one_for_each_key(
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
         line.bind(place.socket)
         line.listen()
-        asked = remote.Remote(lambda: settings)
+        asked = remote.Remote(lambda: settings, Problems())
         first = asked.fetch("a" * 64)
         assert first.result(600) is None
         assert asked.fetch("b" * 64) is None

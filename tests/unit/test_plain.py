@@ -6,6 +6,7 @@ import logging
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nbtest import proc
 
 from nbcache.client import logs
 from nbcache.config import Settings
@@ -87,3 +88,25 @@ def test_things_are_said_once_and_not_too_many_of_them(log, monkeypatch):
     monkeypatch.setattr(sparing, "SECONDS", -1.0)
     spare.warning("a", "again")
     assert log.getvalue().splitlines()[-1] == "WARNING again"
+
+
+SAYING = """
+import logging, os
+os.environ["JOURNAL_STREAM"] = "{0.st_dev}:{0.st_ino}".format(os.fstat(2))
+from nbcache.client import logs
+from nbcache.config import Settings
+logs.configure(Settings(log="INFO", sources={"log": "serve"}))
+logger = logging.getLogger("nbcache")
+logger.info("as usual")
+try:
+    raise ValueError("first\\nsecond")
+except ValueError:
+    logger.exception("a fault")
+"""
+
+
+def test_the_journal_is_given_a_priority_for_each_line_and_no_time_which_it_has():
+    lines = proc.run(["-c", SAYING]).stderr.splitlines()
+    assert lines[:2] == ["<6>as usual", "<3>a fault"]
+    assert len(lines) > 2
+    assert all(line.startswith("<3>    ") for line in lines[2:])
