@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from nbcache.glue.capture.roles import Listener, OpenUnit, PausedListener, Registrar
     from nbcache.glue.capture.running import Running
-    from nbcache.glue.identity.consulted import Consulted
+    from nbcache.glue.identity.consulted import Consulted, Names
     from nbcache.glue.identity.past import Given
     from nbcache.glue.identity.reach import Reach
 
@@ -171,7 +171,7 @@ class FrameStack(threading.local):
         """The innermost open frame."""
         return self._frames[-1] if self._frames else None
 
-    def asked(self, generation: int) -> set[bytes] | None:
+    def asked(self, generation: int) -> Names | None:
         """What the innermost open frame asked for at *generation* (`Consulted.at`), to add to; None if none is open."""
         return self._frames[-1].consulted.at(generation) if self._frames else None
 

@@ -13,6 +13,7 @@ import threading
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
+from nbcache.glue.identity.consulted import Names
 from nbcache.glue.identity.idle import any_marked, any_new, is_installed, note_plain, runners
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Running(threading.local):
 running = Running()
 
 
-class Heard(set[bytes]):
+class Heard(Names):
     """The names that a compilation asks for: with the first one for which others' code runs, that is noted."""
 
     def add(self, name: bytes) -> None:

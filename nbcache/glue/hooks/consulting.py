@@ -1,7 +1,7 @@
 """Notes what a compilation asks Numba's registries for: what the seams on them do.
 
-All of this runs hundreds of times in a compilation, and does nothing but add to a dictionary.  Names are
-explained in consulted.py. What can't be noted is none of the program's business.
+All of this runs hundreds of times in a compilation, and does nothing but add to a set: of what is asked for most often,
+once (`Names.noted`).  Names are explained in consulted.py. What can't be noted is none of the program's business.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from nbcache.glue.hooks.policy import Session
+    from nbcache.glue.identity.consulted import Names
     from nbcache.glue.keys.choices import Choices
 
 _foreign_classes: dict[type, tuple[bytes, ...]] = {}
@@ -33,6 +34,8 @@ _numbas: set[type] = set()
 _plain_classes: set[type] = set()
 """Classes of values of Python's own, in C, of which nothing is noted."""
 _foreign_value_classes: WeakKeyDictionary[type, tuple[bytes, ...]] = WeakKeyDictionary()
+_CONTAINERS = tuple, list, set
+"""Classes of values that are typed by their items."""
 _inside: dict[int, tuple[bytes, ...]] = {}
 """By the number that Numba gives a type: the names of all that a value of it consists of."""
 _answered: list[tuple[type, Any]] = [(object, None)]
@@ -140,11 +143,14 @@ def data_models(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def lookup(self: Any, fetype: Any) -> Any:
         names = asked(index.generation)
-        if names is None:
+        # What is lowered asks for the models of a few types thousands of times.
+        this = id(self), getattr(fetype, "_code", None)
+        if names is None or this in names.noted:
             return original(self, fetype)
         _note_inside(session, names, self, fetype)  # before somebody's code makes it
         if fetype in self._cache:
             _note_kept(session, self, fetype)
+            names.noted.add(this)
             return original(self, fetype)
         model = _made(session, self, fetype, original)
         _note_inside(session, names, self, fetype)
@@ -290,9 +296,11 @@ def typing_of_builtins(original: Any, session: Session) -> Any:
 def attributes(type_at: int, name_at: int) -> Callable[[Any, Session], Any]:
     """What looks for an attribute: the type and the attribute's name are at these positions after ``self``."""
 
-    def note(names: set[bytes], _self: Any, *args: Any) -> None:
+    def note(names: Names, _self: Any, *args: Any) -> None:
         name, owner = args[name_at], args[type_at]
-        names.add(consulted.attribute(name))
+        if name not in names.noted:
+            names.add(consulted.attribute(name))
+            names.noted.add(name)
         if type(owner) not in _numbas:
             owners = (owner,) if is_numba_type(owner) else owner.args
             _note_types(names, owners)
@@ -352,7 +360,7 @@ def _names_of_classes(cls: type) -> tuple[bytes, ...]:
     if names is None:
         foreign = [base for base in cls.__mro__ if not is_toolchain_definition(base)]
         names = _foreign_value_classes[cls] = tuple(map(consulted.value_class, foreign))
-        if not names and not cls.__flags__ & HEAP_TYPE and not issubclass(cls, tuple | list | set):
+        if not names and not cls.__flags__ & HEAP_TYPE and not issubclass(cls, _CONTAINERS):
             _plain_classes.add(cls)
     return names
 
@@ -360,14 +368,17 @@ def _names_of_classes(cls: type) -> tuple[bytes, ...]:
 def _names_of_value(value: object) -> Iterator[bytes]:
     """The same with those of the items by which a container is typed."""
     yield from _names_of_classes(type(value))
-    items = value if isinstance(value, tuple) else itertools.islice(value, 1) if isinstance(value, list | set) else ()
+    items = value if isinstance(value, tuple) else itertools.islice(value, 1) if isinstance(value, _CONTAINERS) else ()
     for item in items:
         yield from _names_of_value(item)
 
 
-def _note_value(names: set[bytes], _context: Any, value: Any) -> None:
-    if type(value) not in _plain_classes:
+def _note_value(names: Names, _context: Any, value: Any) -> None:
+    cls = type(value)
+    if cls not in _plain_classes and cls not in names.noted:
         names.update(_names_of_value(value))
+        if not issubclass(cls, _CONTAINERS):
+            names.noted.add(cls)
 
 
 def _note_annotation(names: set[bytes], _registry: Any, kind: Any) -> None:

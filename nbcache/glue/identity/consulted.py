@@ -19,7 +19,7 @@ from nbcache.passing import let_pass
 from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import CodeType
 
 _NAME_BYTES = 8
@@ -59,6 +59,17 @@ class KeptModel:
         self.under: dict[bytes, bytes] = {}
 
 
+class Names(set[bytes]):
+    """The names that a compilation asked for at one generation of the registries.
+
+    ``noted``: that of which all names are in here, as far as it is asked for often, so that nobody looks again.
+    """
+
+    def __init__(self, names: Iterable[bytes] = ()) -> None:
+        super().__init__(names)
+        self.noted: set[object] = set()
+
+
 class Consulted:
     """What one compilation asked for, those on the way included.
 
@@ -76,9 +87,9 @@ class Consulted:
         "snapshot",
     )  # fmt: skip
 
-    def __init__(self, generation: int, new_names: Callable[[], set[bytes]] = set) -> None:
+    def __init__(self, generation: int, new_names: Callable[[], Names] = Names) -> None:
         self._new_names = new_names
-        self._names: dict[int, set[bytes]] = {}
+        self._names: dict[int, Names] = {}
         self.at(generation).add(EVERYTHING)
         self.asks: dict[Ask, None] = {}
         self.snapshot: dict[bytes, bytes] = {}
@@ -90,7 +101,7 @@ class Consulted:
         self.ran: set[str] = set()
         self.ran_digest = b""
 
-    def at(self, generation: int) -> set[bytes]:
+    def at(self, generation: int) -> Names:
         """The names asked for at *generation*, to add to."""
         names = self._names.get(generation)
         if names is None:
@@ -102,11 +113,11 @@ class Consulted:
         """All of them."""
         return set().union(*self._unpacked().values())
 
-    def _unpacked(self) -> dict[int, set[bytes]]:
+    def _unpacked(self) -> dict[int, Names]:
         """The names of an entry are taken apart when a caller is compiled, which is seldom."""
         for generation, names in self._names.items():
             if not names:
-                self._names[generation] = set(split(self.packed))
+                self._names[generation] = Names(split(self.packed))
         return self._names
 
     def include(self, other: Consulted) -> None:
@@ -152,7 +163,7 @@ class Consulted:
     ) -> Consulted:
         """What an entry says, agreed upon by this process when its registries were of *generation*."""
         consulted = cls(generation)
-        consulted._names = {generation: set()}
+        consulted._names = {generation: Names()}
         consulted.asks = dict.fromkeys(asks)
         consulted.snapshot = snapshot
         consulted.packed = packed
