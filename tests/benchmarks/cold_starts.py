@@ -31,7 +31,7 @@ from nbbench import table  # noqa: E402
 from nbtest import daemons, proc  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 ARRAY_JOB = """
 import numpy as np
@@ -143,8 +143,32 @@ def show(title: str, samples: dict[str, list[float]]) -> None:
     sys.stdout.flush()
 
 
+def cold(
+    folder: Path, program: Path, repeat: int, sides: list[Side], before: Mapping[str, list[str]]
+) -> dict[str, list[float]]:
+    """A cold start with a profile and everything stale, on each side; *before* says by side what starts the program."""
+    cached = [side for side in sides if side.store is not None]
+    own = folder / "own"
+    try:
+        for side in cached:
+            side.run(program, [])  # leaves a profile
+
+        def once(side: Side) -> float:
+            shutil.rmtree(own, ignore_errors=True)
+            side.make_stale()
+            return side.run(program, before.get(side.name, []))
+
+        for side in cached:
+            if side.keeps_helper:
+                once(side)  # starts its helper
+        return measured(sides, once, repeat)
+    finally:
+        for side in cached:
+            end_helper(side.store or folder)
+
+
 def stale(folder: Path, program: Path, repeat: int, before: list[str], title: str) -> None:
-    """A cold start with a profile, everything stale."""
+    """A cold start beside a new helper, one that is there, and none."""
     folder.mkdir()
     jobs = {"NBCACHE_JOBS": "auto"}
     sides = [
@@ -153,46 +177,20 @@ def stale(folder: Path, program: Path, repeat: int, before: list[str], title: st
         Side(folder, "new helper", jobs),
         Side(folder, "helper that is there", jobs, keeps_helper=True),
     ]
-    try:
-        for side in sides[1:]:
-            side.run(program, [])  # leaves a profile
-
-        def once(side: Side) -> float:
-            side.make_stale()
-            return side.run(program, before)
-
-        once(sides[3])  # starts its helper
-        show(title, measured(sides, once, repeat))
-    finally:
-        for side in sides[1:]:
-            end_helper(side.store or folder)
+    show(title, cold(folder, program, repeat, sides, {side.name: before for side in sides}))
 
 
 def cores(folder: Path, program: Path, args: argparse.Namespace) -> None:
-    """A cold start with a profile and everything stale, on 1, 2, 4 ... processors of this host; what is measured is kept."""
+    """A cold start on 1, 2, 4 ... processors of this host; what is measured is kept."""
     folder.mkdir()
-    own, processors = folder / "own", sorted(os.sched_getaffinity(0))
-    counts = [1 << power for power in range(len(processors).bit_length())]
-    sides = [Side(folder, "plain", {}), Side(folder, OWN, {"BENCH_CACHE": "1", "NUMBA_CACHE_DIR": str(own)})]
-    pinned = {}
-    for count in counts:
+    processors = sorted(os.sched_getaffinity(0))
+    own = Side(folder, OWN, {"BENCH_CACHE": "1", "NUMBA_CACHE_DIR": str(folder / "own")})
+    sides, pinned = [Side(folder, "plain", {}), own], {}
+    for count in (1 << power for power in range(len(processors).bit_length())):
         name = "1 processor" if count == 1 else f"{count} processors"
         sides.append(Side(folder, name, {"NBCACHE_JOBS": "auto"}))
         pinned[name] = ["taskset", "-c", ",".join(map(str, processors[:count]))]
-    try:
-        sides[2].run(program, [])  # leaves a profile
-        for side in sides[3:]:
-            shutil.copytree(sides[2].store or folder, side.store or folder)
-
-        def once(side: Side) -> float:
-            shutil.rmtree(own, ignore_errors=True)
-            side.make_stale()
-            return side.run(program, pinned.get(side.name, []))
-
-        samples = measured(sides, once, args.repeat)
-    finally:
-        for side in sides[2:]:
-            end_helper(side.store or folder)
+    samples = cold(folder, program, args.repeat, sides, pinned)
     show("cold start, everything stale, by processors", samples)
     if args.keep is not None:
         medians = {name: round(statistics.median(values), 2) for name, values in samples.items()}
