@@ -129,6 +129,39 @@ def test_types_that_only_the_program_has(place, what):
     assert_warm(main, place / "second")
 
 
+CONFIGURED = """
+from numba import njit, vectorize
+SCALE = 1
+def configure(scale):
+    global SCALE, ORDER
+    SCALE, ORDER = scale, scale + 1
+@njit
+def scaled(x):
+    return x * SCALE
+@njit
+def outer(x):
+    return scaled(x) + 1
+class Field:
+    @staticmethod
+    def add(a, b):
+        return (a + b) % ORDER
+"""
+
+
+def test_what_reads_variables_that_the_program_has_set(place):
+    """Another process that imports the module has other values there, or none: these go with the function."""
+    (place / "model.py").write_text(CONFIGURED)
+    main, warm = place / "main.py", place / "warm.jsonl"
+    main.write_text(
+        "import model\nfrom numba import vectorize\nmodel.configure(4)\n"
+        "add = vectorize(['int64(int64, int64)'])(model.Field.add)\nprint(model.outer(2), add(3, 4))\n"
+    )
+    assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
+    done = prewarm(place / "second", warm, cwd=place)
+    assert done.status == 0, done.stderr
+    assert_warm(main, place / "second")
+
+
 @pytest.mark.long
 def test_what_runs_without_assertions_is_asked_of_nobody_who_has_them(small, place):
     warm = place / "warm.jsonl"

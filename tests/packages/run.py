@@ -22,6 +22,7 @@ import tempfile
 import venv
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE.parents[1])]
@@ -29,6 +30,9 @@ sys.path[:0] = [str(HERE.parent / "support"), str(HERE.parents[1])]
 from nbtest import hitcheck, proc, usage  # noqa: E402
 
 from nbcache import tally  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Script -> what has to be installed for it.
 PACKAGES = {
@@ -141,23 +145,23 @@ class Runner:
         self.store = scratch / "store"
         scratch.mkdir(parents=True, exist_ok=True)
         self.site = proc.installed(Path(tempfile.mkdtemp(prefix="site-", dir=scratch)))
+        self.settings = {
+            "PYTHONPATH": proc.search_path(self.site),
+            "PYTHONWARNINGS": "ignore",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONHASHSEED": "0",
+        }
 
     def run(
-        self, label: str, store: Path | None = None, own: Path | None = None
+        self, label: str, store: Path | None = None, own: Path | None = None, settings: Mapping[str, str] | None = None
     ) -> tuple[proc.Outcome, list[tally.Process]]:
         """Run once; return how it ended and what Numba compiled.
 
         Packages that ask for Numba's own cache get an empty one, so that plain means plain, or ``own``.
         """
         counts = Path(tempfile.mkdtemp(prefix=f"{label}-", dir=self.scratch))
-        extra = {
-            "NBCACHE_COUNT": str(counts),
-            "NUMBA_CACHE_DIR": str(own or counts / "numba-cache"),
-            "PYTHONPATH": proc.search_path(self.site),
-            "PYTHONWARNINGS": "ignore",
-            "OMP_NUM_THREADS": "1",
-            "PYTHONHASHSEED": "0",
-        }
+        cache = str(own or counts / "numba-cache")
+        extra = {"NBCACHE_COUNT": str(counts), "NUMBA_CACHE_DIR": cache, **self.settings, **(settings or {})}
         outcome = proc.run([HERE / "scripts" / f"run_{self.name}.py"], store, extra, timeout=1800, python=self.python)
         (self.scratch / f"{label}.out").write_text(outcome.stdout + outcome.stderr, encoding="utf-8")
         return outcome, tally.read(str(counts))

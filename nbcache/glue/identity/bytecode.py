@@ -72,6 +72,7 @@ _NAMING = frozenset(
 _STORING = frozenset({_STORE, _STORES, _STORE_AND_READ})
 _CACHE = dis.opmap.get("CACHE", -1)
 _LOAD_CONST = dis.opmap["LOAD_CONST"]
+_STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 GLOBAL, CLOSURE, IMPORTED, _LOCAL = "global", "closure", "import", "local"
 Variable = tuple[str, str]
@@ -144,6 +145,17 @@ def nested_codes(code: CodeType) -> Iterator[CodeType]:
     for const in code.co_consts:
         if isinstance(const, CodeType):
             yield from nested_codes(const)
+
+
+def assigned_globals(code: CodeType) -> frozenset[str]:
+    """The global variables that functions in *code*, which is a module's, assign to."""
+    return frozenset(
+        instruction.argval
+        for each in nested_codes(code)
+        if _STORE_GLOBAL in each.co_code[::2]
+        for instruction in dis.get_instructions(each)
+        if instruction.opcode == _STORE_GLOBAL
+    )
 
 
 def names_in(text: str) -> list[str]:

@@ -1,8 +1,9 @@
 """Functions as requests: how a client writes one down.
 
-By reference, if the function is found under its own name in a module that any process can import; else by value,
-pickled. A type that only a value tells (that of a closure passed as an argument, of a default that is an array, of a
-class of ``__main__``) goes with the function into one pickle.
+By reference, if the function is found under its own name in a module that any process can import, and what it reads is
+there as well; else by value, pickled: so is what reads variables that functions of its module assign to, as where a
+package builds functions with the constants of a model. A type that only a value tells (that of a closure passed as an
+argument, of a default that is an array, of a class of ``__main__``) goes with the function into one pickle.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import sys
 import time
 import uuid
 import weakref
+from importlib.machinery import SourceFileLoader
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import sigutils
@@ -30,6 +33,7 @@ from numba.stencils.stencil import StencilFunc
 from nbcache import config, process
 from nbcache.errors import NbcacheError
 from nbcache.glue import marks
+from nbcache.glue.identity.bytecode import assigned_globals, nested_codes
 from nbcache.glue.identity.ownership import resolve as loaded
 from nbcache.glue.requests import fields
 from nbcache.glue.requests import types as typecodec
@@ -167,10 +171,51 @@ def is_found(public: Any, module: str, qualname: str) -> bool:
     What is compiled where it is defined has no name yet, but will have one: the worker sees whether it does.
     """
     home = sys.modules.get(module)
-    if home is None or module == "__main__" or "<" in qualname:
+    if home is None or module == "__main__" or "<" in qualname or reads_assigned(public):
         return False
     named = loaded(module, qualname)
     return named is public or (named is None and getattr(getattr(home, "__spec__", None), "_initializing", False))
+
+
+def reads_assigned(public: Any) -> bool:
+    """Whether a function, or one that it calls, reads variables that functions of its module assign to.
+
+    Where another process imports the module, these are not what they are here.
+    """
+    pending, seen = [public], set[int]()
+    while pending:
+        function = _function_of(pending.pop())
+        if type(function) is not FunctionType or id(function) in seen:
+            continue
+        seen.add(id(function))
+        assigned = _assigned_in(function.__module__)
+        for code in nested_codes(function.__code__):
+            if not assigned.isdisjoint(code.co_names):
+                return True
+            named = (function.__globals__.get(name) for name in code.co_names)
+            pending += [value for value in named if isinstance(value, Dispatcher | DUFunc)]
+    return False
+
+
+def _function_of(public: Any) -> Any:
+    """What is compiled for what users know as *public*."""
+    if isinstance(public, DUFunc):
+        return public._dispatcher.py_func
+    return public._pyfunc if isinstance(public, CFunc) else getattr(public, "py_func", public)
+
+
+@functools.lru_cache(maxsize=256)
+def _assigned_in(module: str) -> frozenset[str]:
+    """The variables of a module that its functions assign to; none where its code isn't to be had."""
+    loader = getattr(getattr(sys.modules.get(module), "__spec__", None), "loader", None)
+    if type(loader) is not SourceFileLoader:
+        return frozenset()
+    try:
+        code = loader.get_code(module)
+    except Exception as exc:  # noqa: BLE001  a file may be gone, or another one by now
+        let_pass(exc)
+        return frozenset()
+    return frozenset() if code is None else assigned_globals(code)
 
 
 def _picklable(public: Any) -> Any:
@@ -217,6 +262,8 @@ class _Pickler(NumbaPickler):
         if isinstance(obj, ClassInstanceType):
             jitclass = typecodec.jitclass_of(obj)
             return _instance_type, (jitclass,)
+        if type(obj) is FunctionType and reads_assigned(obj):
+            return self._dynamic_function_reduce(obj)
         found = by_name(obj) if isinstance(obj, NAMED) else None
         if found is None and isinstance(obj, Dispatcher) and obj._MemoMixin__uuid is None:
             return _reduced(obj)

@@ -4,6 +4,7 @@ Arms nbcache as the wheel's .pth does (twice is harmless), and adds the instrume
 
 NBTEST_FAKE_NUMBA=V   Numba claims to be version V, to its importers and to importlib.metadata.
 NBTEST_EVENTS=FILE    one JSON line at exit: the functions whose Dispatcher started a compilation.
+NBTEST_COMPILED=FILE  one JSON line at exit: how long dispatchers compiled [s].
 NBTEST_STATS=FILE     one JSON line at exit: nbcache.stats().
 NBTEST_PATIENT=1      nobody is given up who is only slow: a daemon, its interpreters, servers and helpers of remote caches;
                       and who tidies up at his end does all of it.
@@ -52,6 +53,25 @@ def _watch_compilations(path):
 
     event.register("numba:compile", Watch())
     atexit.register(lambda: _append(path, {"pid": os.getpid(), "functions": Watch.names}))
+
+
+def _time_compilations(path):
+    import atexit
+
+    from numba.core import event
+
+    recorded = event.RecordingListener()
+    event.register("numba:compile", recorded)
+
+    def tell():
+        seconds = depth = 0
+        for at, each in recorded.buffer:
+            seconds -= at if each.is_start and not depth else 0
+            depth += 1 if each.is_start else -1
+            seconds += 0 if each.is_start or depth else at
+        _append(path, {"pid": os.getpid(), "seconds": seconds})
+
+    atexit.register(tell)
 
 
 def _dump_stats(path):
@@ -125,6 +145,8 @@ if os.environ.get("NBTEST_PATIENT"):
     _be_patient()
 if os.environ.get("NBTEST_EVENTS"):
     _watch_compilations(os.environ["NBTEST_EVENTS"])
+if os.environ.get("NBTEST_COMPILED"):
+    _time_compilations(os.environ["NBTEST_COMPILED"])
 if os.environ.get("NBTEST_COLD"):
     _start_cold(float(os.environ["NBTEST_COLD"]))
 if os.environ.get("NBTEST_TURN"):
