@@ -82,7 +82,7 @@ class Describers:
             name = drawing_name(obj)
         if not compiled and tells(name):
             node = Node(obj, f"toolchain {name}")
-            tell(node, "tells", name, certainly=True)
+            tell(node, "tells", name)
             return node
         if name is not None:
             known = self._leaves.get(id(obj))

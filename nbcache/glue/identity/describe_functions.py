@@ -328,9 +328,7 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
         value = _attribute(node, module, attribute, asked=attribute in wanted.reads)
         inner = f"{label}.{attribute}"
         if not isinstance(value, ModuleType):
-            _describe_attribute(node, inner, module, attribute, value, read=attribute in wanted.reads)
-            if module is sys and not node.compiled and wanted.asks(attribute):
-                tell(node, f"{inner} tells", f"sys:{attribute}", certainly=True)
+            _describe_attribute(node, inner, module, attribute, value, wanted)
         elif (by_names := wanted.everywhere or None in {edition, edition_of(value)}) or attribute in wanted.reads:
             below = wanted.below(attribute, wanted.names if by_names else frozenset())
             _describe_module_attributes(node, inner, value, below, seen)
@@ -342,8 +340,9 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
         node.watch_item(scope, attribute, MISSING)
 
 
-def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: str, value: Any, *, read: bool) -> None:
+def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: str, value: Any, wanted: Wanted) -> None:
     """What was found on a module and is no module."""
+    read = attribute in wanted.reads
     if value is MISSING:
         node.part(label, b"undefined", "undefined")
     elif module is sys and (attribute in _STARTED_WITH or (attribute == "path" and read)):
@@ -351,11 +350,11 @@ def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: s
     elif edition_of(module) is not None and _is_its_own(value, read=read and module is not sys):
         own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
         node.part(label, str(own).encode(), str(own))
-        if not node.compiled:
+        if not node.compiled and (read or wanted.everywhere):
             name = toolchain_name(value)
-            if name is None and module is not sys:  # which is asked for what is read off it
+            if name is None and (module is not sys or wanted.asks(attribute)):  # whoever writes to a stream asks nothing
                 name = f"{module.__name__}:{attribute}"
-            tell(node, f"{label} tells", name, certainly=read)
+            tell(node, f"{label} tells", name)
     else:
         node.value(label, value)
 

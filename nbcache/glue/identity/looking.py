@@ -135,7 +135,7 @@ _LOOKS_AT = {
     ),
     "the names of files": frozenset({"co_filename", "getabsfile", "getfile", "getsourcefile"}),
     "the subclasses of a class": frozenset({"__subclasses__"}),
-    "the time": frozenset({"now", "today", "utcnow"}),
+    "the time": frozenset({"astimezone", "fromtimestamp", "now", "strftime", "strptime", "timestamp", "today", "utcnow"}),
     "the module in which something was made": frozenset({"getmodule"}),
 }
 

@@ -16,6 +16,8 @@ class Holder:
 
 
 SOURCE = """
+import decimal
+
 import numba
 import numpy as np
 
@@ -35,7 +37,7 @@ def helper(x=1):
 compiled = numba.njit(lambda: 1)
 
 def function():
-    return compiled, K, TABLE, ARRAY, SETTINGS, Settings, helper, np.geterr()
+    return compiled, K, TABLE, ARRAY, SETTINGS, Settings, helper, decimal.Decimal
 """
 CHANGES = {
     "K = 2": "users_module.K",
@@ -46,7 +48,7 @@ CHANGES = {
     "SETTINGS.more = 2": "users_module.SETTINGS",
     "Settings.level = 2": "users_module.Settings.level",
     "helper.__defaults__ = (2,)": "users_module.helper.__defaults__",
-    "np.seterr(over='raise')": "numpy.geterr",
+    "decimal.getcontext().prec = 5": "decimal.Decimal",
 }
 
 
@@ -56,13 +58,10 @@ def test_what_changed_is_named(change):
     exec(SOURCE, vars(module))
     scope = KeyMaker().engine.scoped(Holder(module.function))[1]
     assert first_change(scope) == ""
-    before = module.np.geterr()
-    try:
+    with module.decimal.localcontext():
         exec(change, vars(module))
         assert first_change(scope) == CHANGES[change]
         assert changed(scope) == f"what it depends on changed while it was compiled: {CHANGES[change]}"
-    finally:
-        module.np.seterr(**before)
 
 
 def test_without_a_name_it_is_only_said():

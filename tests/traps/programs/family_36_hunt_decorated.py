@@ -162,10 +162,10 @@ PROGRAMS = (
         "class thing:\n    __doc__ = 'opcode 0x1234' if LEVEL == 1 else 'opcode 0x4321'\n",
         "int(thing.__doc__.split()[1], 16)",
     ),
-    _read("threads", "numba.set_num_threads(LEVEL)\n", "numba.get_num_threads()", NUMBA_NUM_THREADS="2"),
-    _read("threads-at-most", "", "numba.get_num_threads()", NUMBA_NUM_THREADS="{}"),
-    _read("chunks", "numba.set_parallel_chunksize(LEVEL)\n", "numba.get_parallel_chunksize()"),
-    _read("name-of-a-level", "logging.addLevelName(7, 'x' * LEVEL)\n", "len(logging.getLevelName(7))"),
+    _read("threads", "numba.set_num_threads(LEVEL)\n", "numba.get_num_threads()", rerun="same", NUMBA_NUM_THREADS="2"),
+    _read("threads-at-most", "", "numba.get_num_threads()", rerun="same", NUMBA_NUM_THREADS="{}"),
+    _read("chunks", "numba.set_parallel_chunksize(LEVEL)\n", "numba.get_parallel_chunksize()", rerun="same"),
+    _read("name-of-a-level", "logging.addLevelName(7, 'x' * LEVEL)\n", "len(logging.getLevelName(7))", rerun="same"),
     _read(
         "by-a-name-made-in-a-helper",
         "import cfg\ndef lookup(m, kind):\n    return getattr(m, 'K_' + kind)\n",
@@ -244,12 +244,13 @@ PROGRAMS = (
         "off-a-type-variable", "import typing\nthing = typing.TypeVar('thing')\nthing.weight = LEVEL\n", "thing.weight"
     ),
     _read("state-of-a-generator", "np.random.seed(LEVEL)\n", "int(np.random.get_state()[1][0])", rerun="same"),
-    _read("level-of-the-root-logger", "logging.basicConfig(level=10 * LEVEL)\n", "logging.root.level"),
+    _read("level-of-the-root-logger", "logging.basicConfig(level=10 * LEVEL)\n", "logging.root.level", rerun="same"),
     _read("off-a-logger", "thing = logging.getLogger('mine')\nthing.weight = LEVEL\n", "thing.weight"),
     _read(
         "how-processes-start",
         "import multiprocessing\nmultiprocessing.set_start_method('fork' if LEVEL == 1 else 'spawn')\n",
         "len(multiprocessing.get_start_method())",
+        rerun="same",
     ),
     _read(
         "a-module-that-is-loaded-then",
