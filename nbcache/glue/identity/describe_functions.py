@@ -352,7 +352,8 @@ def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: s
         node.part(label, str(own).encode(), str(own))
         if not node.compiled and (read or wanted.everywhere):
             name = toolchain_name(value)
-            if name is None and (module is not sys or wanted.asks(attribute)):  # whoever writes to a stream asks nothing
+            # Whoever writes to a stream asks nothing.
+            if name is None and (module is not sys or wanted.asks(attribute)):
                 name = f"{module.__name__}:{attribute}"
             tell(node, f"{label} tells", name)
     else:

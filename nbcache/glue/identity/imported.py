@@ -122,12 +122,6 @@ def _texts(plan: Plan, function: FunctionType) -> Iterator[str]:
     yield from (value for value in (*values, *cell_values(function)) if isinstance(value, str))
 
 
-def spelt(function: FunctionType) -> set[str]:
-    """What text that *function* has could be the whole name of a module, loaded or not."""
-    texts = _texts(_plan_of(function.__code__), function)
-    return {text for text in texts if all(part.isidentifier() for part in text.split("."))}
-
-
 def _absolute(level: int, module: str, scope: dict[str, Any]) -> str | None:
     """As the import system resolves it; None outside of a package."""
     if level == 0:

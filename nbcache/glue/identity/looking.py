@@ -20,7 +20,6 @@ from numba.core.typing.typeof import typeof_impl
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
-from nbcache.glue.identity import imported
 from nbcache.glue.identity.bytecode import (
     CLOSURE,
     GLOBAL,
@@ -32,7 +31,6 @@ from nbcache.glue.identity.bytecode import (
 )
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
-from nbcache.glue.identity.watched import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +133,9 @@ _LOOKS_AT = {
     ),
     "the names of files": frozenset({"co_filename", "getabsfile", "getfile", "getsourcefile"}),
     "the subclasses of a class": frozenset({"__subclasses__"}),
-    "the time": frozenset({"astimezone", "fromtimestamp", "now", "strftime", "strptime", "timestamp", "today", "utcnow"}),
+    "the time": frozenset(
+        {"astimezone", "fromtimestamp", "now", "strftime", "strptime", "timestamp", "today", "utcnow"}
+    ),
     "the module in which something was made": frozenset({"getmodule"}),
 }
 
@@ -154,13 +154,8 @@ def describe_looks_around(node: Node, name: str, function: FunctionType, plan: C
         _describe_typeof(node, values)
     if "line" in names and ("loc" in names or "loc" in function.__code__.co_varnames):
         raise Unidentifiable(f"{name}, which runs while compiling and looks at the lines of what is compiled")
-    if _computes_names_of_modules(function, plan):
-        raise Unidentifiable(f"{name}, which runs while compiling and finds modules by names that it computes")
-    if "modules" in names:  # of sys: whether one is loaded
-        for text in sorted(imported.spelt(function)):
-            module = sys.modules.get(text, MISSING)
-            node.watch_item(sys.modules, text, module)
-            node.part(f"loaded {text}", b"no" if module is MISSING else b"yes", "no" if module is MISSING else "yes")
+    if _looks_for_modules(function, plan):
+        raise Unidentifiable(f"{name}, which runs while compiling and looks at the modules that are loaded")
 
 
 _ASK_FOR_TYPES = frozenset({"resolve_value_type", "typeof", "typeof_impl", "typeof_pyval"})
@@ -179,39 +174,16 @@ def _typeof(cls: type) -> list[object]:
     return [typeof_impl.dispatch(cls)]
 
 
-def _computes_names_of_modules(function: FunctionType, plan: CodePlan) -> bool:
-    """Whether code looks for something in ``sys.modules`` that nobody else can know."""
+def _looks_for_modules(function: FunctionType, plan: CodePlan) -> bool:
+    """Whether code has ``sys.modules``, by whatever name."""
     values = dict(_variables(function, plan))
-    if any(value is sys.modules and variable[1] != "modules" for variable, value in values.items()):
-        return True
-    return (
+    return any(value is sys.modules for value in values.values()) or (
         "modules" in plan.attribute_names
         and any(
-            values.get(variable) is sys.modules
-            or (values.get(variable) is sys and any(chain[:1] == ("modules",) for chain, _handed_on in reads))
+            values.get(variable) is sys and any(chain[:1] in {(), ("modules",)} for chain, _handed_on in reads)
             for variable, reads in plan.reads.items()
         )
-        and not all(map(_spells_names, nested_codes(function.__code__)))
     )
-
-
-def _spells_names(code: CodeType) -> bool:
-    """Whether all that *code* looks for in ``sys.modules`` are constants, or variables whose values are known."""
-    steps = _steps(code)
-    for i, step in enumerate(steps[:-_AHEAD]):
-        if step.argval != "modules" or step.opname not in _FINDS:
-            continue
-        then = steps[i + 1]
-        if then.opname == "CONTAINS_OP":
-            known = steps[i - 2 if step.opname in _ATTRIBUTES else i - 1].opname in _KNOWN
-        elif then.opname in _ATTRIBUTES:  # .get("name"), with another thing if there is none
-            call = steps[i + 3 + (steps[i + 3].opname in _KNOWN)]
-            known = then.argval in _ASKS and steps[i + 2].opname in _KNOWN and call.opname.startswith("CALL")
-        else:
-            known = then.opname in _KNOWN and steps[i + 2].opname.startswith("BINARY_")
-        if not known:
-            return False
-    return True
 
 
 _AHEAD = 5
@@ -219,6 +191,4 @@ _AHEAD = 5
 _SILENT = SILENT | {"KW_NAMES"}
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _FINDS = _ATTRIBUTES | {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"}
-_KNOWN = LOADS_CONSTANT | _FINDS - _ATTRIBUTES
-_LOADS = _KNOWN | LOADS_LOCAL
-_ASKS = frozenset({"__contains__", "__getitem__", "get"})
+_LOADS = LOADS_CONSTANT | LOADS_LOCAL | _FINDS - _ATTRIBUTES

@@ -29,7 +29,7 @@ from nbcache.glue.identity.ownership import is_toolchain_module, toolchain_name
 from nbcache.glue.identity.watched import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from nbcache.glue.identity.node import Node
 
@@ -134,8 +134,8 @@ _ASKS: dict[str, tuple[str, ...]] = {
         *(f"multiprocessing{at}:get_{what}" for at in ("", ".context") for what in ("start_method", "context")),
     ),
     "what is logged": (
-        *(f"logging:get{what}" for what in ("Logger", "LoggerClass", "HandlerByName", "LevelName", "LevelNamesMapping")),
-        "logging:root", "logging:Logger",
+        "logging:getLogger", "logging:getLoggerClass", "logging:getHandlerByName", "logging:getLevelName",
+        "logging:getLevelNamesMapping", "logging:root", "logging:Logger",
     ),
     "how numbers and texts are written": (
         *(f"numpy:{what}_printoptions" for what in ("get", "set")), "numpy:printoptions", "numpy:array2string",

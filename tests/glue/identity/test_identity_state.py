@@ -66,7 +66,7 @@ ASKING = {
     "local time": lambda: time.mktime((2020, 1, 1, 0, 0, 0, 0, 0, 0)),
     "local moment": lambda: dt.datetime.fromtimestamp(0).hour,  # noqa: DTZ006
     "local moment by an import in the body": imports_and_asks_when,
-    "local moment by a name of one's own": lambda: moment(2020, 1, 1).timestamp(),  # noqa: DTZ001
+    "local moment by a name of one's own": lambda: moment(2020, 1, 1).timestamp(),
     "letters": lambda: locale.nl_langinfo(locale.CODESET),
     "place of files for a moment": lambda: tempfile.gettempdir(),
     "dialects of csv": lambda: csv.get_dialect("excel"),
@@ -76,7 +76,7 @@ ASKING = {
     "context": lambda: contextvars.copy_context(),
     "year": lambda: time.strftime("%Y"),
     "this year": lambda: dt.datetime.now().year,  # noqa: DTZ005
-    "day by a name of one's own": lambda: moment.today(),  # noqa: DTZ002
+    "day by a name of one's own": lambda: moment.today(),
     "day": lambda: dt.date.today(),  # noqa: DTZ011
     "process": lambda: os.getpid(),
 }
