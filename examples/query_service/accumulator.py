@@ -54,7 +54,7 @@ class Accumulator:
         described = self._described()
         silent = [str(port) for port, each in described.items() if each is None]
         if silent:
-            raise serving.UnavailableError(f"of {len(described)} workers, these don't answer: {', '.join(silent)}")
+            raise serving.UnavailableError(f"of {len(described)} workers, nobody answers at port {', '.join(silent)}")
         return {"healthy": True, "workers": len(described)}
 
     def status(self, _: dict[str, Any]) -> dict[str, Any]:

@@ -219,7 +219,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_has_what_its_script_names(ask
 def test_a_service_whose_workers_are_gone_says_so_and_stays():
     with stays(EXAMPLE / "accumulator.py", str(ports.free()), "--leave-it-to-workers") as (_, ask):
         status, said = ask("/health")
-        assert status == 503 and said["error"].startswith("of 1 workers, these don't answer: ")
+        assert status == 503 and said["error"].startswith("of 1 workers, nobody answers at port ")
         assert [each["answers"] for each in ask("/status")[1]["processes"]] == [True, False]
         for _ in range(2):
             status, said = ask("/query", '{"expression": "price"}')
