@@ -2,7 +2,7 @@
 "use strict";
 
 const at = (id) => document.getElementById(id);
-const LEFT = 64, TOP = 10, BOTTOM = 24; // room for the numbers at the chart's axes [px]
+const LEFT = 72, TOP = 10, BOTTOM = 24; // room for the numbers at the chart's axes [px]
 const CLIENTS = 4, SECONDS = 5; // who ask known queries, and for how long
 let answer = null; // what is drawn
 let days = 0;
@@ -11,7 +11,7 @@ let known = []; // expressions of queries that were answered
 function number(value, options = { maximumFractionDigits: 2 }) {
   if (value === null) return "no finite number";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e15)) return value.toExponential(3);
+  if (size !== 0 && (size < 1e-3 || size >= 1e15)) return Number(value.toPrecision(4)).toExponential();
   return value.toLocaleString("en", options);
 }
 
