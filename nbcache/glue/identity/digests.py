@@ -70,6 +70,27 @@ def components(first: Node, visit: Callable[[object, bool], Node]) -> Iterator[l
             yield component
 
 
+def led_astray(order: list[Node]) -> str:
+    """Which variable of a function led a walk to what nobody could describe, in words; "" if none did.
+
+    *order* are the nodes of the walk that was given up. Of compiled code, which a user wrote, it is the last variable:
+    beyond it only values are looked into. Else it is the first.
+    """
+    way = [node for node in order if node.digest is None][:1]
+    while way and way[-1].children and way[-1].children[-1].index > way[-1].index:
+        way.append(way[-1].children[-1])
+    while way and len(way[-1].children) == len(way[-1].edges):  # done: where the walk ended, an edge was left
+        way.pop()
+    edges = [(node, node.edges[len(node.children) - (node is not way[-1])][0]) for node in way]
+    of_compiled = [label for node, label in reversed(edges) if node.reached_compiled]
+    for label in [*of_compiled, *(label for _node, label in edges)]:
+        kind, _, rest = label.partition(" ")
+        function, colon, variable = rest.partition(": ")
+        if kind in {"global", "closure"} and colon:
+            return f"{kind} `{variable}` of {function}"
+    return ""
+
+
 def digest_component(component: list[Node]) -> None:
     """Give every node of one strongly connected component its digest.
 

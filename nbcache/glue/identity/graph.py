@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.glue import marks
 from nbcache.glue.identity.bytecode import names_in
-from nbcache.glue.identity.digests import Common, components, digest_component, preorder, sharing_pattern
+from nbcache.glue.identity.digests import Common, components, digest_component, led_astray, preorder, sharing_pattern
 from nbcache.glue.identity.idle import is_marked_class, mark
 from nbcache.glue.identity.node import (
     HandedOn,
@@ -282,6 +282,8 @@ class IdentityEngine:
                 self._walk_once(roots, generation, order, found, use_memos=use_memos, limit=limit or MAX_NODES)
             except Unidentifiable as exc:
                 if limit is not None or not mark(_on_the_way(roots, order)):
+                    led = "" if isinstance(exc, TooMuchError) else led_astray(order)
+                    exc.args = (f"{exc}, to which {led} leads" if led else str(exc),)
                     raise
                 self._refused.clear()
                 if nodes is not None:

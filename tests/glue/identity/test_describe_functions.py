@@ -168,6 +168,19 @@ def test_a_module_that_answers_is_not_handed_on(digest, make):
         digest(function(source, lazy=make(1)))
 
 
+def test_the_variable_that_leads_to_what_nobody_can_describe_is_named(digest):
+    class Session:
+        def __init__(self):
+            self.steps, self.pending = [1], (step for step in [1])
+
+    source = "@njit\ndef g(x): return x\n@njit\ndef f(x): return g(x), SESSION, g(1)"
+    with pytest.raises(Unidentifiable, match=r"generator.*, to which global `SESSION` of case:f leads$"):
+        digest(function(source, SESSION=Session()))
+    source = "def made(session):\n  @njit\n  def f(x): return session\n  return f\n@njit\ndef h(x): return f(x)\nf = made(SESSION)"
+    with pytest.raises(Unidentifiable, match=r"generator.*, to which closure `session` of case:made.<locals>.f leads$"):
+        digest(function(source, "h", SESSION=Session()))
+
+
 def test_a_module_that_fails_when_asked(digest):
     def fail(name):
         raise OSError("no network")
