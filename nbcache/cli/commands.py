@@ -101,7 +101,7 @@ _JOBS: Final = (
 COMMANDS: Final = (
     Command(
         "run", "run:run", "run a command with the cache switched on",
-        f"Run a command with NBCACHE_DIR set (default: the settings, else {DEFAULT}).",
+        f"Run a command with NBCACHE_DIR set: to --dir, else to what the settings say, else to {DEFAULT}.",
         (
             _flag("--progress", "say on the terminal what is being compiled and waited for (NBCACHE_PROGRESS)"),
             _flag("--stats", "at the end, print one line with hits, compilations and what was saved"),
@@ -120,18 +120,18 @@ COMMANDS: Final = (
         "Run a daemon in the foreground: build the functions that programs ask for, until SIGTERM. SIGHUP makes it "
         "read its settings again.",
         (
-            _take("--name", None, "its name among the daemons of this store (default: the host's name)", default=""),
+            _take("--name", None, "its name, as `nbcache status` shows it (default: the host's name)", default=""),
             *_JOBS,
             _take(
                 "--job-uids", "FIRST-LAST", "the uids as which a daemon that is root runs its jobs (default: uids "
                 "without an account, from 1900000000)", type=uids,
             ),
             _take(
-                "--farm", "ADDRESS", "build on the Dask cluster whose scheduler is there, such as tls://HOST:8786, and "
-                "on this host only while that is out of reach (needs nbcache[dask])",
+                "--farm", "ADDRESS", "build on the Dask cluster whose scheduler has this address, such as "
+                "tls://HOST:8786 (needs nbcache[dask])",
             ),
             _take(
-                "--farm-away", None, "while the cluster is out of reach, build on this host (default), or wait for it",
+                "--farm-away", None, "while the cluster can't be reached, build on this host (default), or wait for it",
                 choices=("build", "wait"), default="build",
             ),
             _take(
@@ -139,13 +139,13 @@ COMMANDS: Final = (
                 "a directory on local disk for the audit log (default: $STATE_DIRECTORY or /var/lib/nbcache)",
             ),
             _take(
-                "--idle", "S", "end when nothing was asked for in so many seconds (default: never)", type=float,
+                "--idle", "S", "end after S seconds without a request (default: never)", type=float,
                 default=0.0,
             ),
             _flag("--watch", "also build what changes when a source file of a program is saved"),
             _flag(
-                "--helper", "be what NBCACHE_JOBS starts: hear this user alone, let everything else go first, and end "
-                "if there is one already",
+                "--helper", "accept requests of this user alone, at the lowest priority, and end if another helper "
+                "runs; NBCACHE_JOBS starts such a daemon",
             ),
             _take(
                 "--metrics", "PORT|ADDRESS:PORT|PATH", "where Prometheus reads metrics: a PORT of 127.0.0.1, a Unix "
@@ -155,11 +155,11 @@ COMMANDS: Final = (
     ),
     Command(
         "watch", "watch:watch", "run a command, and build its functions again when a source file is saved",
-        "Run a command with the cache switched on. Until Ctrl-C, whenever source files in DIR are saved (default: all "
-        "that the program has imported), the functions that they change are compiled in the background, with as many "
-        "workers as NBCACHE_JOBS says (default: auto). The exit status is the command's.",
-        (_rest("directories, and a command to run once: see above"),),
-        "nbcache watch [--dir DIR] [DIR ...] [-- COMMAND [ARGUMENT ...]]",
+        "Run a command once, with the cache switched on. Whenever a source file is saved, compile in the background "
+        "the functions that it changes, until Ctrl-C. FOLDERs say which files count (default: all that the program has "
+        "imported). NBCACHE_JOBS says how many workers there are (default: auto). The exit status is the command's.",
+        (_rest("folders, then -- and a command to run once"),),
+        "nbcache watch [--dir DIR] [FOLDER ...] [-- COMMAND [ARGUMENT ...]]",
     ),
     Command(
         "status", "serve:status", "show daemons, queue and failures",
@@ -200,13 +200,13 @@ COMMANDS: Final = (
     ),
     Command(
         "bundle", "bundle:bundle",
-        "write compiled functions into one signed file, or into the layer that a package ships",
+        "write compiled functions into one signed file, or into a folder (a layer) for a package",
         "Write the store, or what a program compiles, or what warm lists name, into one FILE for nbcache load-bundle. "
         "NBCACHE_SIGNING_KEY signs it. With --layer: run a program that uses a package, once for each processor, and "
         "put what Numba compiled into a folder that goes into the wheel of the package (docs/layers.md). Exit status 1 "
         "if something could not be built.",
         (
-            _take("--layer", "DIR", "make a layer: the folder; what is in it stays"),
+            _take("--layer", "DIR", "make a layer in this folder; what the folder holds already stays"),
             _take(
                 "--cpu", "CPU,...", "the processors to build for, such as x86-64-v2,x86-64-v3 (default: x86-64-v3, on "
                 "AArch64 neoverse-n1)",
@@ -216,20 +216,20 @@ COMMANDS: Final = (
                 "only functions of this package, and of Numba's inside them; can be given several times",
             ),
             *_JOBS,
-            _rest("FILE, and warm lists or a command; with --layer a command: see above"),
+            _rest("FILE and warm lists, or FILE, -- and a command; with --layer, -- and a command"),
         ),
         "nbcache bundle FILE [LIST ...] [-- COMMAND [ARGUMENT ...]]\n"
         "       nbcache bundle --layer DIR [--cpu CPU,...] [--only PACKAGE] -- COMMAND [ARGUMENT ...]",
     ),
     Command(
         "stats", "counts:show_stats", "show hits, misses by reason, compilation saved and the size of the store",
-        "Show what all processes that used the store did so far, and what is in the store.",
+        "Show what all processes that used the store have done so far, and what is in the store.",
         (
             _take(
                 "--since", "WHEN", "only what was counted since then: a time ago such as 30m, 2h or 7d (by the hour; "
                 "by the day beyond two weeks), or a date such as 2026-11-27", type=moment,
             ),
-            _flag("--zero", "begin to count anew"),
+            _flag("--zero", "set all counts to zero"),
             _JSON,
         ),
     ),
@@ -250,7 +250,7 @@ COMMANDS: Final = (
         "List the entries of the store, the most recently used last.",
         (
             _take(
-                "text", None, "list only entries with this text in their function, signature or kind", nargs="?",
+                "text", "TEXT", "list only entries with this text in their function, signature or kind", nargs="?",
                 default="",
             ),
             _JSON,
@@ -267,7 +267,7 @@ COMMANDS: Final = (
         "Compare the newest entry of a function with the older entry that is most similar, and list what differs.",
         (
             _take("function", "FUNCTION", "the function as MODULE:QUALNAME, or the end of that"),
-            _flag("--all", "explain every entry and not only the newest"),
+            _flag("--all", "explain every entry, not only the newest"),
             _JSON,
         ),
     ),
@@ -302,14 +302,14 @@ COMMANDS: Final = (
         "FUNCTION is what @njit, @vectorize, @guvectorize or @cfunc returned, or a dict of such functions.",
         (
             _take("name", "NAME", "such as pricing.black_scholes"),
-            _take("function", "MODULE:FUNCTION", "where it is; modules here are found as well"),
+            _take("function", "MODULE:FUNCTION", "where it is defined; the current directory is searched as well"),
             _take(
                 "signature", "SIG", "a signature to compile and publish, such as 'float64(float64[::1], int64)' "
-                "(default: those there are)", nargs="*",
+                "(default: all that it has been compiled for)", nargs="*",
             ),
             _take(
-                "--numba", None, "allow: publish a function that can't run without Numba by its place in a module; "
-                "nbcache.load(NAME, numba='allow') then uses Numba", choices=("forbid", "allow"), default="forbid",
+                "--numba", None, "allow: if the function can't run without Numba, publish where it is defined; "
+                "nbcache.load(NAME, numba='allow') then compiles it", choices=("forbid", "allow"), default="forbid",
             ),
             _take("--expires", "AGE", "how long it is kept, such as 90s, 15m, 12h or 1d (default: for ever)"),
             _take("--cpu", "CPU,...", "which processors it is for, such as x86-64-v3,x86-64-v4 (default: this one)"),
@@ -318,7 +318,7 @@ COMMANDS: Final = (
     Command(
         "names", "names:list_names", "list what is published",
         "List the functions that are published by name, for nbcache.load(NAME).",
-        (_take("text", None, "list only names with this text in them", nargs="?", default=""), _JSON),
+        (_take("text", "TEXT", "list only names with this text in them", nargs="?", default=""), _JSON),
     ),
     Command(
         "unpublish", "names:unpublish", "remove published functions",
@@ -335,8 +335,8 @@ COMMANDS: Final = (
     Command(
         "export", "names:export", "make a wheel, stubs or a C header of a published function",
         "Make a wheel of what is published under NAME: a package for this platform that needs neither Numba nor "
-        "nbcache. Needs nbcache[wheel] here, and a linker where it was published. Or stubs, for type checkers; or "
-        "a header, for C without Python.",
+        "nbcache. This needs nbcache[wheel] here, and a linker where it was published. --stubs makes stubs for type "
+        "checkers, --header a header for C.",
         (
             _NAME,
             _take("--wheel", "DIR", "where the wheel is put"),
@@ -351,8 +351,8 @@ COMMANDS: Final = (
     ),
     Command(
         "remote", "remote:remote", "show how the remote cache is doing, or end its helper",
-        "Show how the servers of NBCACHE_REMOTE are doing, as the helper process of these settings sees them. Or end "
-        "that helper; the next program that misses something starts one again.",
+        "Show how the servers of NBCACHE_REMOTE are doing, as seen by the helper process that talks to them. `stop` "
+        "ends that helper; the next program that misses something starts one again.",
         (
             _take("action", None, "default: status", choices=("status", "stop"), nargs="?", default="status"),
             _JSON,
@@ -364,13 +364,13 @@ COMMANDS: Final = (
         "there already stays, unless it is damaged. Exit status 1 if something could not be uploaded.",
     ),
     Command(
-        "pull", "remote:pull", "fetch what was pushed into the store",
+        "pull", "remote:pull", "fetch from the remote cache into the store",
         "Fetch into the store what the servers of NBCACHE_REMOTE hold: all that was pushed, or what warm lists name. "
         "Exit status 1 if something could not be fetched.",
         (_take("list", "LIST", "warm lists (default: all that `nbcache push` sent)", nargs="*"),),
     ),
     Command(
-        "load-bundle", "bundle:load", "load the file that `nbcache bundle` wrote into the store",
+        "load-bundle", "bundle:load", "load a file of `nbcache bundle` into the store",
         "Load the entries of a bundle into the store, if a key in NBCACHE_TRUSTED_KEYS signed them. Exit status 1 if "
         "any was refused.",
         (_take("file", "FILE", "the bundle"),),
@@ -381,46 +381,47 @@ COMMANDS: Final = (
         "(NBCACHE_TRUSTED_KEYS). The holder of a signing key executes code wherever its public half is trusted.",
         (
             _take(
-                "action", None, "generate NAME FILE; public FILE; sign BUNDLE; verify BUNDLE",
+                "action", None, "generate NAME FILE makes a key; public FILE prints its public half; "
+                "sign BUNDLE; verify BUNDLE",
                 choices=("generate", "public", "sign", "verify"),
             ),
             _take(
-                "words", "WORD", "what the key is called, and its file; or a bundle to sign or to verify", nargs="+"
+                "words", "WORD", "NAME and FILE of a key, or a BUNDLE: see the actions", nargs="+"
             ),
-            _take("--until", "YYYY-MM-DD", "the last day on which a new key counts", default=""),
+            _take("--until", "YYYY-MM-DD", "the last day on which a new key is valid", default=""),
         ),
     ),
     Command(
         "profile", "profile:profile", "list, show or remove what programs are known to compile",
-        "Work with profiles: each program leaves one, and when much of what it needs is missing, workers build all of "
-        "it at once (NBCACHE_JOBS, or a daemon).",
+        "A profile lists what a program compiles; each program leaves one. When much of it is missing in the store, "
+        "workers build all of it at once (NBCACHE_JOBS, or a daemon).",
         (
-            _take("action", None, "ls; show NAME; rm NAME ...", choices=("ls", "show", "rm")),
-            _take("name", "NAME", "how a profile's name begins, or the file name of its program", nargs="*"),
+            _take("action", None, "ls lists; show NAME prints one; rm NAME drops it", choices=("ls", "show", "rm")),
+            _take("name", "NAME", "the beginning of a profile's name, or the file name of its program", nargs="*"),
             _JSON,
         ),
     ),
     Command(
-        "quarantine", "upkeep:show", "list entries that programs crashed with",
-        "List the entries that programs died in, within seconds of first calling them. After "
-        f"{CRASHES} crashes an entry is skipped, and a daemon builds it again.",
+        "quarantine", "upkeep:show", "list entries that crashed programs, or that were wrong",
+        "List the entries with which programs crashed, seconds after the first call, and those that NBCACHE_CHECK "
+        f"found to be wrong. After {CRASHES} crashes an entry is skipped, and a daemon builds it again.",
         (
-            _take("key", None, "list only entries whose key begins with this", nargs="*"),
-            _flag("--clear", "forget these crashes, so that the entries are used again"),
+            _take("key", "KEY", "list only entries whose key begins with this", nargs="*"),
+            _flag("--clear", "forget what was noted, so that the entries are used again"),
             _JSON,
         ),
     ),
     Command(
         "doctor", "doctor:examine", "check the setup; say what is wrong and what to do",
-        "Check versions, the switch, the settings and the store. Changes nothing. With a COMMAND: run it and say what "
-        "Numba compiled in it and in its children.",
+        "Check versions, settings, the store, and whether Python loads nbcache. Nothing is changed. With a COMMAND: "
+        "run it, and say what Numba compiled in it and in its children.",
         (_JSON, _rest("run this command and count the compilations in it")),
         "nbcache doctor [--dir DIR] [--json] [-- COMMAND [ARGUMENT ...]]",
     ),
     Command(
         "health", "health:health", "check that a daemon builds a function that then loads and runs",
-        "Have a daemon build a new function, load and call it. One line, exit status 0 if all went well. Leaves "
-        "nothing behind.",
+        "Have a daemon build a new function, then load and call it. Print one line; the exit status is 0 if all went "
+        "well. Nothing is left behind.",
         (
             _take(
                 "--timeout", "S", f"how many seconds it may take in all (default: {HEALTH_SECONDS:g})", type=float,
@@ -431,11 +432,11 @@ COMMANDS: Final = (
     ),
     Command(
         "metrics", "metrics:metrics", "print metrics for Prometheus",
-        "Print metrics of a store as Prometheus' text, or write them where node_exporter reads them. A daemon has "
-        "its own as well: `nbcache serve --metrics`.",
+        "Print metrics of a store in Prometheus' text format, or write them to a file for node_exporter. A daemon "
+        "exports metrics of its own, too: `nbcache serve --metrics`.",
         (
             _take(
-                "--textfile", "FILE", "write them to FILE, in one step, for the textfile collector of node_exporter"
+                "--textfile", "FILE", "replace FILE, which the textfile collector of node_exporter reads"
             ),
         ),
     ),

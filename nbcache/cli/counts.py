@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.place import open_store, settings_of
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
     from nbcache.store.usage import Record
 
 _EXAMPLES = 3
+_BRIEF = 32
+"""How long a reason may be that stands before its number [characters]."""
+_MISSES = {
+    reasons.NEW: "no entry has this key",
+    reasons.RECACHE: "NBCACHE_RECACHE is set",
+    reasons.UNTRUSTED: "somebody who isn't trusted owns it or can write it",
+    reasons.REVOKED: "no trusted key signed it",
+    reasons.QUARANTINED: "programs crashed with it: `nbcache quarantine`",
+    reasons.REMOTE_FAILED: "the remote cache can't be asked",
+}
+"""What the words of nbcache mean that don't say it themselves."""
 
 
 def show_stats(args: argparse.Namespace) -> int:
@@ -65,15 +77,15 @@ def _rows(total: Record) -> list[tuple[str, str, str]]:
     """Return (what, number, remark) for each line."""
     rate, builds = reasons.hit_rate(total), total["builds_count"]
     uncacheable = {reason: item["count"] for reason, item in total["uncacheable"].items()}
-    since = f"since {ago(total['start'])}" if total["start"] else "none has used it yet"
+    since = f"the first {ago(total['start'])}" if total["start"] else "none has used it yet"
     return [
         ("processes", str(total["processes"]), since),
         ("hits", str(total["hit_count"]), "" if rate is None else f"{rate:.1%} of look-ups"),
         *((f"  from {source}", str(count), "") for source, count in total["sources"].items()),
         ("compilation saved", duration(total["saved_seconds"]), ""),
-        *_group("misses", total["misses"]),
+        *_group("misses", total["misses"], words=_MISSES),
         ("compiled", str(builds), f"in {duration(total['built_seconds'])}" if builds else ""),
-        ("published", str(total["published"]), ""),
+        ("stored", str(total["published"]), ""),
         ("evicted", str(total["evicted"]), size(total["evicted_bytes"]) if total["evicted"] else ""),
         *_group("uncacheable", uncacheable, total["uncacheable"]),
         *(_group("couldn't be asked for", total["unasked"]) if total["unasked"] else ()),
@@ -83,15 +95,21 @@ def _rows(total: Record) -> list[tuple[str, str, str]]:
 
 
 def _group(
-    name: str, counts: Mapping[str, int], details: Mapping[str, Mapping[str, Any]] | None = None
+    name: str,
+    counts: Mapping[str, int],
+    details: Mapping[str, Mapping[str, Any]] | None = None,
+    words: Mapping[str, str] = MappingProxyType({}),
 ) -> list[tuple[str, str, str]]:
     """Return a line for the sum and one for each reason, the most frequent first."""
     rows = [(name, str(sum(counts.values())), "")]
     for reason, count in counts.items():
         functions = details[reason]["functions"] if details else []
         more = ", ..." if len(functions) > _EXAMPLES else ""
-        remark = f"such as {', '.join(functions[:_EXAMPLES])}{more}" if functions else ""
-        rows.append((f"  {reason}", str(count), remark))
+        remark = f"such as {', '.join(functions[:_EXAMPLES])}{more}" if functions else words.get(reason, "")
+        # A column is as wide as its widest cell: what is long goes into the last one.
+        brief = len(reason) <= _BRIEF
+        long = f"{reason}: {remark}" if remark else reason
+        rows.append((f"  {reason}", str(count), remark) if brief else ("", str(count), long))
     return rows
 
 

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 import nbcache
 from nbcache import capabilities, config, processors, pythons, values
 from nbcache.cli import command, remote, run, upkeep
-from nbcache.cli.place import away_from_strangers, layer_places, settings_of
-from nbcache.cli.text import plural, print_json, printable, size
+from nbcache.cli.place import FOUND, away_from_strangers, layer_places, settings_of
+from nbcache.cli.text import plural, print_json, printable, size, user_name
 from nbcache.errors import PublicationError
 from nbcache.protocol import heartbeats
 from nbcache.store import Refusal, Store, layers, layout, locks, pins, usage
@@ -84,7 +84,8 @@ def examine(args: argparse.Namespace) -> int:
         print(f"{_MARKS[finding.level]} {finding.what.ljust(width)}  {printable(finding.value)}".rstrip())
         if finding.advice:
             print(f"  {' ' * width}  -> {printable(finding.advice)}")
-    print(f"\n{count} wrong" if count else "\nNothing is wrong.")
+    hint = "; lines with ! say what could be better" if any(each.level == REMARK for each in findings) else ""
+    print(f"\n{count} wrong" if count else f"\nNothing is wrong{hint}.")
     return 1 if count else 0
 
 
@@ -200,16 +201,19 @@ def check_settings(settings: Settings) -> Iterator[Finding]:
             yield remark("setting", words, "unset it to use the cache")
     if settings.recache:
         yield remark("setting", "NBCACHE_RECACHE is set: every look-up is a miss", "unset it for normal use")
-    trusted = ", ".join(map(str, sorted(Trust(settings.trusted_uids).uids)))
-    yield ok("trusted uids", trusted)
+    yield ok("trusted users", ", ".join(map(user_name, sorted(Trust(settings.trusted_uids).uids))))
 
 
 def check_store(settings: Settings) -> Iterator[Finding]:
     """Look at the directory: where it is, on what, whether it may be trusted and written."""
+    advice = "set NBCACHE_DIR, in the environment of your programs"
     if settings.dir is None:
-        yield wrong("directory", "not set: nbcache is off", "set NBCACHE_DIR, in the environment of your programs")
+        yield wrong("directory", "not set: nbcache is off", advice)
         return
-    yield ok("directory", f"{settings.dir} ({settings.sources.get('dir', '')})")
+    if (source := settings.sources.get("dir", "")) == FOUND:
+        yield remark("directory", f"{settings.dir}, which only `nbcache run` uses: NBCACHE_DIR is not set", advice)
+    else:
+        yield ok("directory", f"{settings.dir} ({source})")
     path = os.path.realpath(settings.dir)
     yield from _check_filesystem(path)
     if not os.path.lexists(path):
@@ -235,10 +239,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
 def _check_filesystem(path: str) -> Iterator[Finding]:
     there = _existing(path)
     kind, lock = locks.filesystem_kind(there), locks.lock_kind(there)
-    yield ok(
-        "filesystem",
-        f"{kind}, leases by {'flock' if lock == locks.FLOCK else 'lease files (strict, with a time limit)'}",
-    )
+    yield ok("filesystem", f"{kind}, leases by {'flock' if lock == locks.FLOCK else 'lease files (with a time limit)'}")
     kind, options = locks.mount_of(there)
     if kind.startswith("nfs") and not options & NFS_SEES_NEWS:
         yield remark(

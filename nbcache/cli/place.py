@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
 
 DEFAULT = "~/.cache/nbcache"
+FOUND = f"{DEFAULT} exists"
+"""Where a directory comes from that only commands use: programs have none."""
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
@@ -36,7 +38,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
             raise UsageError(f"--dir: not a path: {args.dir!r}")
         directory, source = os.path.abspath(os.path.expanduser(args.dir)), "--dir"
     elif settings.dir is None and os.path.isdir(default):
-        directory, source = default, f"{DEFAULT} exists"
+        directory, source = default, FOUND
     else:
         return settings
     return settings._replace(dir=directory, sources={**settings.sources, "dir": source})

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 SHOWN = 20
 """How many functions are listed; ``--json`` has them all."""
 _TITLES = {tally.COMPILE: "compile events", tally.PIPELINE: "pipelines", tally.LLVM: "LLVM runs"}
+_MEANINGS = {
+    tally.COMPILE: "functions that Numba compiled because they were called or had a signature",
+    tally.PIPELINE: "functions that Numba analysed, with those that it compiled inside others",
+    tally.LLVM: "pieces of code that LLVM turned into machine code",
+}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -140,9 +145,12 @@ def _tally_as_json(processes: list[Process], status: int) -> dict[str, Any]:
 
 def _print_tally(processes: list[Process]) -> None:
     totals = tally.totals(processes)
-    rows = [("processes that import Numba", len(processes)), *((_TITLES[kind], totals[kind]) for kind in tally.KINDS)]
+    rows = [("processes that import Numba", len(processes), "")]
+    rows += ((_TITLES[kind], totals[kind], _MEANINGS[kind]) for kind in tally.KINDS)
     print()
     print_table(rows, right="<>")
+    if processes and not any(totals.values()):
+        print("\nNumba compiled nothing.")
     if not processes:
         print(f"\nNone was seen. The Python of the command needs nbcache installed; ours is {sys.executable}.")
     for kind in tally.KINDS:

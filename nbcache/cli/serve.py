@@ -146,7 +146,7 @@ def status(args: argparse.Namespace) -> int:
         )
         for each in daemons
     ]
-    print_table(rows, ("daemon", "pid", "state", "busy", "queue", "a job", "jobs run") if rows else (), " > >>>")
+    print_table(rows, ("daemon", "pid", "state", "busy", "queue", "per job", "how jobs run") if rows else (), " > >>>")
     for daemon in daemons:
         print(f"{printable(daemon.name)} accepts requests of {_trusted(daemon)}")
     words = "1 request waits" if waiting == 1 else f"{waiting} requests wait"

@@ -117,7 +117,7 @@ class ColdStart:
             _log.info("%s can't be built ahead: %s", profile.head.program, exc)
             return []
         _log.info(
-            "%s: much isn't there that it needs; %d workers were asked for the %d functions of its profile (%.0f s)",
+            "%s: much of what it needs is missing; %d workers were asked for the %d functions of its profile (%.0f s)",
             profile.head.program, lanes, len(profile.units), profile.seconds,
         )  # fmt: skip
         return [path for path in asked if path is not None]

@@ -74,7 +74,9 @@ def test_counts_come_after_the_output_and_the_status_is_the_commands(doctor):
     assert (done.status, done.stderr) == (5, "")
     output, rest = done.stdout.split("\n", 1)
     assert output == "2 [0. 2. 4.]"
-    assert re.search(r"^compile events +1\npipelines +2\nLLVM runs +[3-9]$", rest, re.MULTILINE)
+    assert re.search(
+        r"^compile events +1  functions .*\npipelines +2  functions .*\nLLVM runs +[3-9]  pieces ", rest, re.MULTILINE
+    )
     assert "\n  __main__:single(int64)\n" in rest
     assert "\n  __main__:double(float64)\n" in rest
     # The kernel of a ufunc triggers no event, its wrapper has no pipeline, and the NRT is a library too.
@@ -86,6 +88,7 @@ def test_with_the_cache_on_the_second_time_counts_nothing(doctor, tmp_path):
     assert first["status"] == 5
     assert first["totals"]["compile"] == 1
     assert first["totals"]["pipeline"] == 2
+    assert "\nNumba compiled nothing.\n" in doctor(PROGRAM, store=tmp_path / "store").stdout
     second = told(doctor(PROGRAM, "--json", store=tmp_path / "store"))
     assert len(second["processes"]) == 1
     assert (second["totals"]["compile"], second["totals"]["pipeline"]) == (0, 0)

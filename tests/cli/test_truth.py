@@ -1,6 +1,7 @@
 """Commands say what is so: of whom, since when, and what follows."""
 
 import os
+import re
 import sys
 import time
 
@@ -51,6 +52,29 @@ def test_doctor_takes_a_store_that_a_daemon_writes_for_well(filled, nbcache, mon
     assert "what is compiled isn't shared" in nbcache("doctor", "--dir", filled.path).out
     daemon(filled, trusts=(os.geteuid(),))
     assert "no permission: a daemon builds what programs ask it for" in nbcache("doctor", "--dir", filled.path).out
+
+
+def test_doctor_says_of_a_directory_that_only_commands_use_that_programs_do_not(nbcache, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".cache" / "nbcache").mkdir(parents=True)
+    said = nbcache("doctor").out
+    assert re.search(r"^! directory .*, which only `nbcache run` uses: NBCACHE_DIR is not set$", said, re.MULTILINE)
+
+
+def test_stats_say_what_their_words_mean(filled, nbcache):
+    filled.record(misses={"new": 2}, published=2)
+    said = nbcache("stats", "--dir", filled.path).out
+    assert re.search(r"^  new +2 +no entry has this key$", said, re.MULTILINE)
+    assert re.search(r"^processes +1 +the first .* ago$", said, re.MULTILINE)
+    assert re.search(r"^stored +2$", said, re.MULTILINE), "what is published has a name"
+
+
+def test_a_long_reason_does_not_move_the_numbers_away(filled, nbcache):
+    reason = "an object of type socket.socket (cannot pickle 'socket' object), to which global `S` of pkg:f leads"
+    filled.record(uncacheable={reason: {"count": 3, "functions": ["pkg:f"]}})
+    said = nbcache("stats", "--dir", filled.path).out
+    assert re.search(rf"^ +3 +{re.escape(reason)}: such as pkg:f$", said, re.MULTILINE)
+    assert re.search(r"^processes {1,20}1 ", said, re.MULTILINE)
 
 
 def test_doctor_says_that_nothing_would_ever_hit(filled, nbcache, monkeypatch):

@@ -129,7 +129,7 @@ def _tiles(report: Report) -> Html:
         _tile("Compilation saved", charts.span(total["saved_seconds"]), f"by {charts.short(total['hit_count'])} hits"),
         _tile("Spent compiling", charts.span(total["built_seconds"]), f"{builds} compilations"),
         _tile("Store", size(report.size), fill, bar),
-        _tile("Programs", charts.short(total["processes"]), f"{charts.short(total['published'])} entries published"),
+        _tile("Programs", charts.short(total["processes"]), f"{charts.short(total['published'])} entries stored"),
         class_="tiles",
     )
 
@@ -196,7 +196,9 @@ def _costly(report: Report) -> Html:
         )
         for each in report.costly
     ]
-    said = "All compilations of a function together, without what it calls. `nbcache prewarm` builds ahead of time."
+    said = (
+        "All builds of a function and its objmode blocks, without what it calls. `nbcache prewarm` builds in advance."
+    )
     return _card("What cost most to compile", said if rows else "Nothing was compiled yet.", charts.bars(rows))
 
 
@@ -334,5 +336,5 @@ def _foot(report: Report) -> Html:
     checks = [tag("p", f"{what}: {charts.short(count)}") for what, count in report.total["checks"].items()][:REASONS]
     if checks:
         notes.append(_card("Hits that were compiled all the same, and compared", None, *checks))
-    own = "Numbers are what programs left word of when they ended; whoever may use the store may have made some up."
+    own = "Programs write these numbers when they end. Everybody who may use the store could have written false ones."
     return tag("footer", notes, tag("p", f"nbcache {nbcache.__version__}. {own}", class_="quiet small"))
