@@ -166,8 +166,7 @@ def _note_inside(session: Session, names: set[bytes], models: Any, fetype: Any) 
             inside = _names_inside(fetype, models)
             if fetype in models._cache:  # without its model, not all of it is known
                 _inside[fetype._code] = inside
-        if not names.issuperset(inside):  # as a rule another value of the type was met before
-            names.update(inside)
+        names.update(inside)
     except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
         _unnoted(session, raised)
 
