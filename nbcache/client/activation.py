@@ -51,10 +51,6 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
 
         reason = roots.problem()
     if reason is None:
-        from nbcache.glue.identity import roots
-
-        reason = roots.problem()
-    if reason is None:
         from nbcache.glue.hooks import forks, seams
 
         _choose_processor(settings)
