@@ -85,19 +85,3 @@ def test_imports_are_found_by_level_and_names(body, level, names):
 )
 def test_names_that_code_spells_are_told_from_those_that_it_computes(body, spells):
     assert looking._spells(code_of(body)) is spells
-
-
-@pytest.mark.parametrize(
-    ("body", "spells"),
-    [
-        ("return 'a' in sys.modules", True),
-        ("return sys.modules['a']", True),
-        ("return sys.modules.get('a')", True),
-        ("return sys.modules.get('a', 0)", True),
-        ("return x in sys.modules", False),
-        ("return sys.modules[x]", False),
-        ("return sys.modules.get(x, None)", False),
-    ],
-)
-def test_modules_that_code_spells_are_told_from_those_that_it_computes(body, spells):
-    assert looking._spells_names(code_of(body)) is spells

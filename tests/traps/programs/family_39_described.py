@@ -1,6 +1,6 @@
 """Family 39, what describers read: an object whose class is exchanged, and one of which reading something raises."""
 
-from ..harness import Program, Step, main, py, replaced, trap
+from ..harness import Program, Rerun, Step, main, py, replaced, trap
 
 _CLASS = main("""
     import logging, os
@@ -96,9 +96,10 @@ _RAISES = main("""
     """)
 
 
-def _exchanged(name: str, objects: str) -> Program:
+def _exchanged(name: str, objects: str, rerun: Rerun = "hit") -> Program:
     text = _CLASS.replace("<OBJECT>", objects)
-    return trap(f"described-{name}-of-another-class", 39, {"main.py": text}, Step(env={"APP_OTHER": "1"}))
+    changed = Step(env={"APP_OTHER": "1"})
+    return trap(f"described-{name}-of-another-class", 39, {"main.py": text}, changed, rerun=rerun)
 
 
 def _raising(name: str, read: str) -> Program:
@@ -137,7 +138,7 @@ _SLICE = {
 }
 
 PROGRAMS = (
-    _exchanged("logger", 'logging.Logger("app", logging.ERROR), Loud'),
+    _exchanged("logger", 'logging.Logger("app", logging.ERROR), Loud', rerun="same"),
     _exchanged("instance", "Thing(), Other"),
     trap("described-slice-of-objects", 39, _SLICE, replaced(_SLICE, "cfg.py", ("Place(1)", "Place(2)"))),
     _raising("class", "Unready"),
