@@ -235,7 +235,8 @@ class Daemons:
     """The daemons of one store, as one process sees them.
 
     After the first answer that didn't come in time, a daemon isn't asked again until it has finished something: that it
-    gives signs of life doesn't mean that anything gets done.
+    gives signs of life doesn't mean that anything gets done. One that has finished nothing yet is asked for the first
+    function, so that it gets ready, and isn't waited for.
     """
 
     def __init__(self, store: Store, patience: Patience) -> None:
@@ -291,6 +292,11 @@ class Daemons:
         if path is None:
             _log.info("%s can't be requested from a daemon: the requests directory can't be written", unit.name)
             return False
+        if not self._patience.is_wanted and not any(each.finished for each in self._alive):
+            # It has to start an interpreter and import Numba first, which takes longer than it would be waited for.
+            _log.info("%s: compiling it, because the daemon that was asked has built nothing yet", unit.name)
+            self._give_up()
+            return False
         return self._wait(unit, path, request.scope, wait)
 
     def _delay(self) -> float | None:
@@ -316,6 +322,9 @@ class Daemons:
         """Whether it was waited for in vain, and has finished nothing since."""
         return self._given_up.get(daemon.process) == daemon.finished
 
+    def _give_up(self) -> None:
+        self._given_up = {each.process: each.finished for each in self._alive}
+
     def _wait(self, unit: Unit, path: str, scope: str, wait: Wait) -> bool:
         from nbcache.protocol import spool  # as above
 
@@ -330,7 +339,7 @@ class Daemons:
                 break
             if wait.left <= 0:
                 _log.info("%s: no daemon answered in time", unit.name)
-                self._given_up = {each.process: each.finished for each in self._alive}
+                self._give_up()
                 return False
             if self._delay() is None:
                 _log.info("%s: the daemon that was asked is no longer alive", unit.name)

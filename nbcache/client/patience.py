@@ -60,6 +60,8 @@ class Patience:
         self.is_told = settings.says_how_long
         """Whether somebody set the limits, which then hold by the clock."""
         self._is_patient = settings.on_miss == "wait"
+        self.is_wanted = self.is_told or self._is_patient
+        """Whether somebody wants others to be waited for, be it in vain."""
         self._most = 0.0 if settings.on_miss == "compile" else settings.wait_seconds
         self._budget = settings.waiting_in_all
         self._counters = counters

@@ -92,6 +92,16 @@ def test_a_hung_daemon_costs_no_more_than_the_bound(place):
     assert "no daemon answered in time" in outcome.stderr
 
 
+def test_a_daemon_that_has_built_nothing_yet_gets_ready_and_is_not_waited_for(place):
+    main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"
+    with daemons.daemon(store) as daemon, daemons.hung(daemon):
+        outcome = proc.run([main], store, {"NBCACHE_LOG": "info"})
+        [_request] = daemons.spool(store)
+    assert outcome.stdout == "40\n"
+    assert "the daemon that was asked has built nothing yet" in outcome.stderr
+    assert "waiting for a daemon" not in outcome.stderr
+
+
 POISON = {
     "segfaults": "import ctypes\nctypes.string_at(1)\n",
     "never_ends": "import time\nwhile True:\n    time.sleep(1)\n",
