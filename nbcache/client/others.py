@@ -292,7 +292,7 @@ class Daemons:
         if path is None:
             _log.info("%s can't be requested from a daemon: the requests directory can't be written", unit.name)
             return False
-        if not self._patience.is_wanted and not any(each.finished for each in self._alive):
+        if not self._patience.is_wanted and not any(each.finished for each in self._asked()):
             # It has to start an interpreter and import Numba first, which takes longer than it would be waited for.
             _log.info("%s: compiling it, because the daemon that was asked has built nothing yet", unit.name)
             self._give_up()
@@ -303,9 +303,14 @@ class Daemons:
         """How long a request would wait for a worker [s]; None if no daemon is worth waiting for."""
         self._look(LOOK_SECONDS)
         uid = os.geteuid()
-        # A helper is there for what is asked for ahead: who waits for a single function has better priority himself.
-        asked = [each for each in self._alive if not (each.gives_way or self._is_stuck(each))]
-        return min((each.delay(uid) for each in asked), default=None)
+        return min((each.delay(uid) for each in self._asked()), default=None)
+
+    def _asked(self) -> list[Heartbeat]:
+        """Those that are of use to who waits for a single function.
+
+        A helper is there for what is asked for ahead: who waits has better priority himself.
+        """
+        return [each for each in self._alive if not (each.gives_way or self._is_stuck(each))]
 
     def _look(self, seconds: float) -> None:
         """Know what the daemons said no longer ago than that [s]."""

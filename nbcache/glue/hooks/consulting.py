@@ -175,18 +175,12 @@ def _note_kept(session: Session, models: Any, fetype: Any) -> None:
     """What ran to make the model of a type, which Numba keeps, counts for all who use it."""
     from nbcache.glue.capture.running import running
 
-    known = _kept.get(fetype._code)
-    if known is None:  # it was made when nobody noted it
-        known = _kept[fetype._code] = consulted.KeptModel((), None)
-    if known.codes is None:
-        if _is_others_model(fetype, models):
-            running.miss()
-        else:
-            known.codes = set()
-    if known.codes or known.under:
-        consulted_so_far = session.frames.top().consulted  # type: ignore[union-attr]
-        consulted_so_far.codes.update(known.codes or ())
-        consulted_so_far.agree(known.under)
+    known = _kept.get(fetype._code, _UNKNOWN)
+    if known.codes is None and _is_others_model(fetype, models):
+        running.miss()
+    consulted_so_far = session.frames.top().consulted  # type: ignore[union-attr]
+    consulted_so_far.codes.update(known.codes or ())
+    consulted_so_far.agree(known.under)
 
 
 def _made(session: Session, models: Any, fetype: Any, original: Any) -> Any:
@@ -211,6 +205,8 @@ def _is_others_model(fetype: Any, models: Any) -> bool:
 
 _kept: dict[int, consulted.KeptModel] = {}
 """By the number that Numba gives a type: its model."""
+_UNKNOWN = consulted.KeptModel((), None)
+"""Of a model that was made when nobody noted it."""
 
 
 def answering(original: Any, session: Session) -> Any:
