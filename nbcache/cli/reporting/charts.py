@@ -1,19 +1,15 @@
-"""Drawings of a report: bars that are HTML, and a course of time that is SVG. Colours are those of the style sheet."""
+"""The course of time in a report, by column, and how numbers and times are written there."""
 
 from __future__ import annotations
 
-import math
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nbcache.cli.reporting.html import Html, join, tag
 from nbcache.cli.text import duration
 from nbcache.store import folding, reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nbcache.cli.reporting.html import Child
+    from collections.abc import Iterable, Mapping
     from nbcache.store.folding import Past
     from nbcache.store.usage import Record
 
@@ -24,15 +20,6 @@ STEPS: Final = (HOUR, 3 * HOUR, 6 * HOUR, DAY, 7 * DAY)
 COLUMNS: Final = 72
 FEWEST: Final = 24
 """A past shorter than this has empty columns before it: one column alone would be a wall."""
-WIDTH: Final = 1000.0
-LEFT: Final = 46.0
-RIGHT: Final = 10.0
-RATE_TOP: Final = 14.0
-RATE: Final = 130.0
-"""The height of the hit rate."""
-VOLUME_TOP: Final = 172.0
-VOLUME: Final = 84.0
-HEIGHT: Final = 284.0
 
 
 class Column(NamedTuple):
@@ -44,46 +31,14 @@ class Column(NamedTuple):
     missed: int
 
     @property
+    def lookups(self) -> int:
+        """Hits and misses."""
+        return self.hits + self.missed
+
+    @property
     def rate(self) -> float | None:
         """Hits among look-ups; None if there were none."""
-        both = self.hits + self.missed
-        return self.hits / both if both else None
-
-
-def bars(rows: Iterable[tuple[Child, float, Child]], kind: str = "") -> Html:
-    """Return a row for each (what, how much, how much in words), the longest bar as wide as there is room."""
-    told = list(rows)
-    most = max((value for _, value, _ in told), default=0.0) or 1.0
-    return tag(
-        "div",
-        [
-            tag(
-                "div",
-                tag("div", what, class_="what"),
-                meter(value / most, kind),
-                tag("div", words, class_="much"),
-                class_="row",
-            )
-            for what, value, words in told
-        ],
-        class_="bars",
-    )
-
-
-def meter(share: float, kind: str = "") -> Html:
-    """Return one bar, as wide as its share of the room."""
-    return tag("div", tag("div", style=f"width:{_percent(share)}", class_=f"bar {kind}"), class_="track")
-
-
-def strip(parts: Sequence[tuple[str, float, str]]) -> Html:
-    """Return one bar of several parts (class, size, what a pointer shows), which fill it."""
-    whole = sum(size for _, size, _ in parts) or 1.0
-    told = [
-        tag("div", class_=kind, style=f"width:{_percent(size / whole)}", title=words)
-        for kind, size, words in parts
-        if size
-    ]
-    return tag("div", told, class_="strip")
+        return self.hits / self.lookups if self.lookups else None
 
 
 def columns_of(past: Past, now: float) -> tuple[float, list[Column]]:
@@ -108,96 +63,27 @@ def _grouped(hours: Mapping[int, Record], step: float, now: float) -> list[Colum
     return [Column(column * step, *sums.get(column, (0, 0))) for column in range(first, last + 1)]
 
 
-def course(step: float, columns: Sequence[Column]) -> Html:
-    """Return the hit rate as a line, and below it how many look-ups there were."""
-    width = (WIDTH - LEFT - RIGHT) / max(1, len(columns))
-    return tag(
-        "svg",
-        _grid(columns),
-        [_bar(number, column, width, _most(columns), step) for number, column in enumerate(columns)],
-        _line(columns, width),
-        _dates(columns, width, step),
-        viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}",
-        role="img",
-        aria_label="Hit rate and number of look-ups over time",
-    )
-
-
-def _grid(columns: Sequence[Column]) -> Html:
-    lines = []
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y = RATE_TOP + RATE * (1 - share)
-        lines.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid"))
-        if share in {0.0, 0.5, 1.0}:
-            lines.append(tag("text", f"{share:.0%}", x=LEFT - 7, y=f"{y + 4:.1f}", class_="tick end"))
-    base = VOLUME_TOP + VOLUME
-    lines.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="grid"))
-    lines.append(tag("text", short(_most(columns)), x=LEFT - 7, y=VOLUME_TOP + 8, class_="tick end"))
-    lines.append(tag("text", "0", x=LEFT - 7, y=base + 2, class_="tick end"))
-    return join(lines)
-
-
-def _bar(number: int, column: Column, width: float, most: int, step: float) -> Html:
-    x = LEFT + number * width
-    hits, missed = VOLUME * column.hits / most, VOLUME * column.missed / most
-    base = VOLUME_TOP + VOLUME
-    inner = max(1.0, width - 2)
-    hit = {"x": f"{x + 1:.1f}", "width": f"{inner:.1f}", "height": f"{hits:.1f}", "class_": "hits"}
-    miss = {**hit, "height": f"{missed:.1f}", "class_": "misses"}
-    rate = (
-        "no look-ups" if column.rate is None else f"{column.rate:.1%} of {short(column.hits + column.missed)} look-ups"
-    )
-    return tag(
-        "g",
-        tag("title", f"{_moment(column.begin, step)}: {rate}, {short(column.missed)} misses"),
-        # The whole height answers to the pointer.
-        tag("rect", x=f"{x:.1f}", y=RATE_TOP, width=f"{width:.1f}", height=base - RATE_TOP, class_="ground"),
-        tag("rect", y=f"{base - hits:.1f}", **hit),
-        tag("rect", y=f"{base - hits - missed:.1f}", **miss),
-    )
-
-
-def _line(columns: Sequence[Column], width: float) -> Html:
-    """The rate where there is one: a gap is no rate of zero."""
-    runs: list[list[tuple[float, float]]] = [[]]
+def runs(columns: Iterable[Column]) -> list[list[tuple[int, float]]]:
+    """Return columns that have a rate, (number, rate), in runs of neighbours: a gap is no rate of zero."""
+    found: list[list[tuple[int, float]]] = [[]]
     for number, column in enumerate(columns):
         if column.rate is None:
-            runs.append([])
+            found.append([])
         else:
-            runs[-1].append((LEFT + (number + 0.5) * width, RATE_TOP + RATE * (1 - column.rate)))
-    drawn = []
-    for run in filter(None, runs):
-        if len(run) == 1:
-            drawn.append(tag("circle", cx=f"{run[0][0]:.1f}", cy=f"{run[0][1]:.1f}", r=3, class_="dot"))
-            continue
-        points = Html(" ".join(f"{x:.1f},{y:.1f}" for x, y in run))
-        base = RATE_TOP + RATE
-        area = Html(f"M{run[0][0]:.1f},{base:.1f} L{points} L{run[-1][0]:.1f},{base:.1f} Z")
-        drawn += [tag("path", d=area, class_="area"), tag("polyline", points=points, class_="rate")]
-    return join(drawn)
+            found[-1].append((number, column.rate))
+    return [run for run in found if run]
 
 
-def _dates(columns: Sequence[Column], width: float, step: float) -> Html:
-    every = max(1, math.ceil(len(columns) / 8))
-    return join(
-        tag(
-            "text",
-            _moment(column.begin, step),
-            x=f"{LEFT + (number + 0.5) * width:.1f}",
-            y=HEIGHT - 8,
-            class_="tick mid",
-        )
-        for number, column in enumerate(columns)
-        if number % every == 0 and number + every / 2 < len(columns) + (number == 0)
-    )
-
-
-def _most(columns: Sequence[Column]) -> int:
-    return max((column.hits + column.missed for column in columns), default=0) or 1
-
-
-def _moment(when: float, step: float) -> str:
+def moment(when: float, step: float) -> str:
+    """Return when a column begins."""
     return time.strftime("%d %b" if step >= DAY else "%d %b %H:%M", time.gmtime(when))
+
+
+def span_of(step: float) -> str:
+    """Return how long a column is, in words."""
+    unit, words = (DAY, "a day") if step >= DAY else (HOUR, "an hour")
+    count = int(step // unit)
+    return words if count == 1 else f"{count} {words.split()[1]}s"
 
 
 def short(number: float) -> str:
@@ -219,7 +105,3 @@ def span(seconds: float) -> str:
         return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02d} min"
     days = int(seconds // 86400)
     return f"{days} d {int(seconds % 86400 // 3600)} h" if days < 1000 else f"{short(days)} d"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * min(1.0, max(0.0, share)):.2f}%"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.cli.entries import read_components
 from nbcache.cli.explain import differing, name_of
-from nbcache.cli.reporting.html import MOST_TEXT
 from nbcache.protocol import heartbeats
 from nbcache.store import evict, layout, pins, reasons, usage
 from nbcache.store.folders import Folder
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 20.0
 """How long headers of entries are read, and then once more entries are compared [s]."""
+MOST_TEXT: Final = 300
+"""The longest text that is shown [characters]."""
 COSTLY: Final = 12
 NEXT: Final = 10
 """How many entries are named that would be evicted next."""
