@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.config import AUTO_JOBS
 from nbcache.passing import let_pass
-from nbcache.process import opened, os
+from nbcache.process import opened, os, time
 from nbcache.protocol import helper, profiles, spool
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ WORTH_SECONDS: Final = 1.0
 """How long one missing function takes, or this process has compiled so far, that shows that much is missing [s]."""
 IDLE_SECONDS: Final = 600.0
 """How long a helper stays that nobody asks for anything [s]."""
+LATE_SECONDS: Final = 30.0
+"""How long a helper that is there may have taken to begin [s]."""
 _START_SECONDS: Final = 0.5
 _SERVE: Final = (
     "os.nice(19)\nos.setsid()\nos.chdir('/')\nfrom nbcache.cli.main import main\nsys.exit(main(sys.argv[1:]))"
@@ -50,6 +52,8 @@ class ColdStart:
         self._package = ""
         self._has_looked = False
         self._is_over = settings.recache or settings.on_miss == "compile"
+        self._expects_since = 0.0
+        """When a helper was started that hasn't been seen yet [s]; 0 if there is none."""
 
     def missed(self, unit: Unit, workers: int, compiled: float) -> tuple[Profile, list[str]] | None:
         """A function isn't there that the program itself asks for. Daemons have so many *workers*, and this process has
@@ -125,8 +129,26 @@ class ColdStart:
     def _start_helper(self, workers: int) -> None:
         options = ["--dir", self._store.path, "--helper", "--workers", str(workers), "--idle", f"{IDLE_SECONDS:g}"]
         options += ["--job-result", "0"]
-        if not helper.detached(_SERVE, ["serve", *options], _START_SECONDS):
+        if helper.detached(_SERVE, ["serve", *options], _START_SECONDS):
+            self._expects_since = time.monotonic()
+        else:
             _log.info("no helper can be started here for NBCACHE_JOBS")
+
+    def is_in_vain(self, *, is_there: bool) -> bool:
+        """Whether the helper that was started, if any, should give signs of life by now, and no helper *is there*.
+
+        Where it fails nobody hears it: it must not write to the program's terminal.
+        """
+        if is_there:
+            self._expects_since = 0.0
+        late = self._expects_since > 0 and time.monotonic() - self._expects_since > LATE_SECONDS
+        if late:
+            self._expects_since = 0.0
+            _log.info(
+                "the helper that was started for NBCACHE_JOBS doesn't begin; nbcache serve --helper --dir %s says why",
+                self._store.path,
+            )
+        return late
 
 
 def workers_for(jobs: int) -> int:

@@ -67,7 +67,8 @@ class Others:
 
             # Once the last one is answered, whatever came of it, nobody is at work any more.
             self._lanes = [path for path in self._lanes if spool.waits(path)]
-            self.shares = bool(self._lanes)
+            in_vain = self._cold is not None and self._cold.is_in_vain(is_there=self._daemons.has_helper)
+            self.shares = bool(self._lanes) and not in_vain
         if self.shares:
             return
         workers = self._daemons.workers
@@ -246,12 +247,20 @@ class Daemons:
         self._looked = -LOOK_SECONDS
         self._alive: list[Heartbeat] = []
         self._given_up: dict[tuple[str, int, float], int] = {}
+        self._told: frozenset[tuple[str, int, float]] = frozenset()
+        """Those that were asked for a function so that they get ready."""
 
     @property
     def workers(self) -> int:
         """How many jobs a living daemon runs at once that hears this user; 0 where there is none."""
         self._look(LOOK_SECONDS)
         return max((each.workers for each in self._alive if not self._is_stuck(each)), default=0)
+
+    @property
+    def has_helper(self) -> bool:
+        """Whether a helper is alive that hears this user."""
+        self._look(LOOK_SECONDS)
+        return any(each.gives_way for each in self._alive)
 
     def worth_asking(self) -> bool:
         """Whether a daemon is alive, would get to a request soon enough, and hasn't been slower than compiling.
@@ -295,7 +304,7 @@ class Daemons:
         if not self._patience.is_wanted and not any(each.finished for each in self._asked()):
             # It has to start an interpreter and import Numba first, which takes longer than it would be waited for.
             _log.info("%s: compiling it, because the daemon that was asked has built nothing yet", unit.name)
-            self._give_up()
+            self._told = frozenset(each.process for each in self._alive)
             return False
         return self._wait(unit, path, request.scope, wait)
 
@@ -310,7 +319,7 @@ class Daemons:
 
         A helper is there for what is asked for ahead: who waits has better priority himself.
         """
-        return [each for each in self._alive if not (each.gives_way or self._is_stuck(each))]
+        return [each for each in self._alive if not (each.gives_way or self._is_stuck(each) or self._gets_ready(each))]
 
     def _look(self, seconds: float) -> None:
         """Know what the daemons said no longer ago than that [s]."""
@@ -326,6 +335,9 @@ class Daemons:
     def _is_stuck(self, daemon: Heartbeat) -> bool:
         """Whether it was waited for in vain, and has finished nothing since."""
         return self._given_up.get(daemon.process) == daemon.finished
+
+    def _gets_ready(self, daemon: Heartbeat) -> bool:
+        return daemon.process in self._told and not daemon.finished
 
     def _give_up(self) -> None:
         self._given_up = {each.process: each.finished for each in self._alive}

@@ -60,6 +60,7 @@ _HELD: Final = PREFIX + "held"
 _META: Final = PREFIX + "meta"
 _WRAPPERS: Final = PREFIX + "wrappers"
 _ENVIRONMENTS: Final = PREFIX + "environments"
+_POSTPONED: Final = PREFIX + "postponed"
 
 
 class Birth(Record):
@@ -200,3 +201,27 @@ def wrapper_of(library: Any, kind: str) -> tuple[Any, Any, str] | None:
     """What `keep_wrapper` kept, or None."""
     found: dict[str, tuple[Any, Any, str]] = getattr(library, _WRAPPERS, {})
     return found.get(kind)
+
+
+def postpone(dispatcher: Any, declared: list[Any]) -> None:
+    """Remember that a dispatcher is still to be compiled for what its decorator declared."""
+    _forget_identity(dispatcher)
+    vars(dispatcher)[_POSTPONED] = declared
+
+
+def is_postponed(dispatcher: Any) -> bool:
+    """Whether a dispatcher lacks what its decorator declared."""
+    return _POSTPONED in vars(dispatcher)
+
+
+def no_longer_postponed(dispatcher: Any) -> list[Any] | None:
+    """The signatures that a dispatcher lacked until now; None if it lacked none."""
+    found: list[Any] | None = vars(dispatcher).pop(_POSTPONED, None)
+    if found is not None:
+        _forget_identity(dispatcher)
+    return found
+
+
+def _forget_identity(dispatcher: Any) -> None:
+    for name in (IDENTITY, IDENTITY_OF_RUN):
+        vars(dispatcher).pop(name, None)

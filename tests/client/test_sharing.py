@@ -1,12 +1,16 @@
 """As long as others are at work on a profile that was asked for, a program asks for no single function; then it does."""
 
+import logging
 from types import SimpleNamespace
 
 import pytest
 
-from nbcache.client.others import Others
+from nbcache.client import cold
+from nbcache.client.others import Daemons, Others
+from nbcache.client.patience import Patience
 from nbcache.config import Settings
 from nbcache.counting import Counters
+from nbcache.protocol import heartbeats
 from nbcache.protocol.profiles import Head, Profile
 from nbcache.store.directory import Store
 
@@ -62,3 +66,41 @@ def test_a_job_that_goes_through_a_profile_shares_to_the_end(place):
     seen.share(Profile(Head("main.py", {}, "", 0.0)))
     seen.missed(UNIT, 0.0)
     assert seen.shares
+
+
+@pytest.mark.parametrize("comes", [False, True])
+def test_a_helper_that_never_comes_is_told_of_and_no_longer_counted_on(sharing, monkeypatch, caplog, comes):
+    seen, _paths, _asked = sharing
+    seen._daemons.has_helper = comes
+    started = cold.ColdStart(Settings(dir=seen._store.path), seen._store)
+    monkeypatch.setattr(cold.helper, "detached", lambda *_args: True)
+    started._start_helper(2)
+    seen._cold = started
+    with caplog.at_level(logging.INFO, "nbcache"):
+        seen.missed(UNIT, 0.0)
+        assert seen.shares
+        started._expects_since -= cold.LATE_SECONDS + 1 if started._expects_since else 0
+        seen.missed(UNIT, 0.0)
+    assert seen.shares == comes
+    assert ("doesn't begin" in caplog.text) == (not comes)
+
+
+def heartbeat(**said):
+    given = {"finished": 0, "workers": 2, "gives_way": False, "alive": True, "draining": False, **said}
+    return SimpleNamespace(process=("host", 1, 2.0), hears=lambda _uid: True, delay=lambda _uid: 0.0, **given)
+
+
+def test_a_daemon_that_gets_ready_is_asked_for_a_profile_and_for_no_further_function(place, monkeypatch):
+    settings = Settings(dir=str(place / "store"))
+    seen = Daemons(Store.open(settings), Patience(settings, Counters()))
+    said = [heartbeat()]
+    monkeypatch.setattr(heartbeats, "read", lambda *_args: said)
+    seen._look(0.0)
+    seen._told = frozenset({said[0].process})
+    assert seen.workers == 2
+    assert seen._asked() == []
+    said[0] = heartbeat(finished=1)
+    seen._look(0.0)
+    assert seen._asked() == said
+    seen._give_up()
+    assert seen.workers == 0

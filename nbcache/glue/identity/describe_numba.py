@@ -17,6 +17,7 @@ from numba.core.extending import _Intrinsic
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import AttributeTemplate, FunctionTemplate, Signature
 
+from nbcache.glue import marks
 from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition, module_name, toolchain_name
@@ -57,6 +58,8 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     can_compile = dispatcher._can_compile
     node.watch_attribute(weakly, "_can_compile", can_compile)
     node.part("can compile", b"%d" % can_compile, str(can_compile))
+    if marks.is_postponed(dispatcher):
+        node.part("what its decorator declared", b"", "is lacking")
     if not can_compile:
         # Calls are resolved among what there is, with conversions: what there is decides.
         node.part("overloads made from", node.check(_overloads_made_from, weakref.ref(dispatcher)))

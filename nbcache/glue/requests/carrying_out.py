@@ -275,14 +275,14 @@ class _Asked:
 def _unit(maker: KeyMaker, public: Any, args: tuple[Any, ...], return_type: Any) -> Unit:
     sig = args if return_type is None else return_type(*args)
     frames = frame_stack(maker)
-    kernel, options = _kernel(public)
+    kernel, options = kernel_of(public)
     if isinstance(kernel, UFuncDispatcher):
         with ConfigStack().enter(UFuncDispatcher.compile(_Asked(kernel), sig, **options)):
             return unit_for(maker, frames, kernel, sig)
     return unit_for(maker, frames, kernel, sig)
 
 
-def _kernel(public: Any) -> tuple[Any, dict[str, Any]]:
+def kernel_of(public: Any) -> tuple[Any, dict[str, Any]]:
     """Who compiles, and the options that it is given on top of its own."""
     if isinstance(public, DUFunc):
         return public._dispatcher, public.targetoptions
@@ -296,7 +296,7 @@ def _kernel(public: Any) -> tuple[Any, dict[str, Any]]:
 
 def _made(public: Any, args: tuple[Any, ...]) -> str:
     """The key of what importing the module compiled for these arguments; "" if it compiled nothing."""
-    kernel, _options = _kernel(public)
+    kernel, _options = kernel_of(public)
     for sig, cres in getattr(kernel, "overloads", {}).items():
         if tuple(getattr(sig, "args", sig)) == args:
             unit = marks.unit_of(cres.library)

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.glue.keys.key_maker import KeyMaker
-from nbcache.glue.requests import carrying_out
+from nbcache.glue.requests import carrying_out, postponed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,7 @@ class Lane:
         path.
         """
         carrying_out.become(self._asked.path, self._store.trust)
+        postponed.begin()
         deadline = time.monotonic() + seconds
         while self._todo:
             if time.monotonic() > deadline or not may_go_on():
@@ -85,7 +86,8 @@ class Lane:
             request = unit.request(self._asked)
             public, types = carrying_out.fetch(request, insist=False)
             args, return_type = types or carrying_out.signature(request, public)
-            key = carrying_out.key_now(request, self._maker, public, args, return_type)
+            with postponed.turn_of(carrying_out.kernel_of(public)[0]):
+                key = carrying_out.key_now(request, self._maker, public, args, return_type)
             if not self._store.exists(key):
                 self._compile(at, key, public, args, return_type)
             self.left -= 1
@@ -101,6 +103,7 @@ class Lane:
             return
         try:
             with carrying_out.complaining():
+                postponed.complete(public)
                 carrying_out.compile_for(public, args, return_type)
             self.built += 1
         finally:

@@ -1,0 +1,92 @@
+"""What decorators declare signatures for, where a profile is gone through: compiled in its turn, and as in the program."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from nbtest import proc
+
+LIB = """
+from numba import njit
+@njit(["f8(f8)", "f4(f4)"])
+def leaf(x):
+    return x / 2
+@njit(["f8(f8)"])
+def f(x):
+    return leaf(x) + 1
+@njit("f8(i8)")
+def converts(x):
+    return leaf(x) + x
+def helper(x):
+    return f(x)
+@njit("f8(f8)")
+def fact(x):
+    return x * fact(x - 1) if x > 1 else f(x)
+TABLE = (converts, f)
+@njit("f8(i8)")
+def from_table(x):
+    return TABLE[0](x)
+"""
+SHOW = "print(lib.leaf(3.0), lib.f(3.0), lib.converts(3), lib.fact(5.0), lib.from_table(3))"
+LANE = (
+    """
+import json, nbcache
+from numba import njit
+@njit
+def wakes(x):
+    return x
+wakes(1)
+from nbcache.glue.requests import postponed
+postponed.begin()
+import lib
+def made():
+    return [len(each.overloads) for each in (lib.leaf, lib.f, lib.converts, lib.fact, lib.from_table)]
+print(json.dumps(made()))
+with postponed.turn_of(lib.f):
+    print(json.dumps(made()))
+postponed.complete(lib.fact)
+print(json.dumps(made()))
+"""
+    + SHOW
+    + """
+print(json.dumps(made()))
+try:
+    lib.f.compile("f4(f4)")
+except RuntimeError as refused:
+    print(refused)
+"""
+)
+
+
+@pytest.fixture
+def lane(place):
+    (place / "lib.py").write_text(LIB)
+    (place / "lane.py").write_text(LANE)
+    (place / "main.py").write_text("import lib\n" + SHOW)
+    return place / "lane.py"
+
+
+def test_nothing_is_compiled_before_it_is_needed_and_then_all_that_is_declared(lane, place):
+    expected = proc.run([place / "main.py"])
+    ended = proc.run([lane], place / "store")
+    assert ended.status == 0, ended.stderr
+    imported, turn, completed, results, called, refused = ended.stdout.splitlines()
+    assert json.loads(imported) == [0, 0, 0, 0, 0]
+    assert json.loads(turn) == [2, 0, 0, 0, 0]
+    assert json.loads(completed) == [2, 1, 0, 1, 0]
+    assert json.loads(called) == [2, 1, 1, 1, 1]
+    assert results == expected.stdout.strip()
+    assert refused == "compilation disabled"
+
+
+def test_what_was_built_so_is_what_a_program_looks_for(lane, place):
+    events = place / "events"
+    expected = proc.run([place / "main.py"])
+    assert proc.run([lane], place / "store").status == 0
+    ended = proc.run([place / "main.py"], place / "store", {"NBTEST_EVENTS": str(events)})
+    assert ended.stdout == expected.stdout, ended.stderr
+    [told] = map(json.loads, events.read_text().splitlines())
+    # What is reached through a tuple isn't foreseen: that was compiled under a key that no program has. And a function
+    # that calls itself finds itself in no variable in its decorator.
+    assert {name.partition("(")[0] for name in told["functions"]} <= {"lib:from_table", "lib:fact"}
