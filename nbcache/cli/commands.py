@@ -148,8 +148,8 @@ COMMANDS: Final = (
                 "runs; NBCACHE_JOBS starts such a daemon",
             ),
             _take(
-                "--metrics", "PORT|ADDRESS:PORT|PATH", "where Prometheus reads metrics: a PORT of 127.0.0.1, a Unix "
-                "socket, or FILE.prom for node_exporter",
+                "--metrics", "PORT|ADDRESS:PORT|FILE.prom",
+                "where Prometheus reads metrics: a PORT of 127.0.0.1, or a file for node_exporter",
             ),
         ),
     ),
@@ -193,7 +193,6 @@ COMMANDS: Final = (
                 "--confined",
                 "keep imported modules from writing anything, as in a daemon's jobs; fail if the kernel can't do that",
             ),
-            _flag("--daemon", "let the daemons of the store build, and wait for them"),
             *_JOBS,
             _JSON,
         ),

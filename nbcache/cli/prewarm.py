@@ -14,14 +14,12 @@ from nbcache.cli.place import away_from_strangers, opened, settings_of
 from nbcache.cli.serve import farm_of, limits_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
 from nbcache.importing import Paths
-from nbcache.protocol import heartbeats
 from nbcache.regular import open_to_read_or_pipe
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from nbcache.config import Settings
     from nbcache.daemon.prewarming import Wish
     from nbcache.store import Store
     from nbcache.trust import Trust
@@ -35,27 +33,21 @@ def prewarm(args: argparse.Namespace) -> int:
     if not (args.list or args.module or args.from_store or args.run):
         raise UsageError("prewarm: name a warm list, or --module, --from-store, --run")
     limits, cluster = limits_of(args), farm_of(args.dask, "--dask")
-    if cluster and args.daemon:
-        raise UsageError("prewarm: --dask doesn't go with --daemon, which decides itself where it builds")
-    if args.confined and (cluster or args.daemon):
-        raise UsageError("prewarm: --confined is for what is built here; daemons and clusters confine jobs anyway")
+    if args.confined and cluster:
+        raise UsageError("prewarm: --confined is for what is built here; clusters confine jobs anyway")
     settings = settings_of(args)
     config.tell_namespace(settings.namespace)
-    store = _store_to_fill(settings, asking=args.daemon)
+    store = opened(settings)
+    if not store.writable:
+        raise CommandError(f"{store.path} can't be written; programs that run ask its daemon")
     cpus = processors_of(args.cpu)
-    if cpus and args.daemon:
-        raise UsageError("prewarm: --cpu doesn't go with --daemon, which builds for the daemon's own target")
     with away_from_strangers(store.trust):
         ccs = capabilities_of(args.cc, elsewhere=bool(cluster))
-    if ccs and args.daemon:
-        raise UsageError("prewarm: --cc doesn't go with --daemon, which builds what clients with such devices ask for")
     wishes, complaints, status = _wishes(args, store)
     wishes = prewarming.for_processors(wishes, cpus) if cpus else wishes
     wishes = prewarming.for_capabilities(wishes, ccs) if ccs else wishes
     bar = Progress(len(wishes), "prewarm")
-    if args.daemon:
-        answers = prewarming.ask(store, wishes, limits.seconds * max(1, len(wishes)))
-    elif cluster:
+    if cluster:
         answers = prewarming.farm(cluster, store, settings, wishes, limits=limits, path=[os.getcwd()])
     else:
         answers = prewarming.grant(
@@ -157,15 +149,6 @@ def _say(wished: int, failed: list[dict[str, str]], complaints: list[str]) -> No
     for each in failed:
         print(f"{printable(each['function'])}: {printable(each['reason'])}", file=sys.stderr)
     print(f"{wished - len(failed)} of {wished} built or there already")
-
-
-def _store_to_fill(settings: Settings, *, asking: bool) -> Store:
-    store = opened(settings)
-    if asking and not any(each.alive for each in heartbeats.read(store.path, store.trust)):
-        raise CommandError(f"no daemon of {store.path} is alive")
-    if not asking and not store.writable:
-        raise CommandError(f"{store.path} can't be written; --daemon asks somebody who may")
-    return store
 
 
 def _run(argv: list[str], store: Store, folder: str) -> tuple[int, list[str]]:

@@ -18,7 +18,7 @@ from nbcache.daemon.farm import Farm
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.running import FarmError
-from nbcache.protocol import requests, spool
+from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError, Request
 
 if TYPE_CHECKING:
@@ -213,37 +213,6 @@ def _granted(
         pending[done] = wish
     for future in as_completed(pending):
         yield Granted(pending[future], _reason(future.result, pending[future].cpu))
-
-
-def ask(store: Store, wishes: Iterable[Wish], seconds: float) -> Iterator[Granted]:
-    """Have daemons build everything, for their toolchain: a key that comes out otherwise there is refused.
-
-    Yields each as it is answered; what has no answer after *seconds* is yielded as such, and its request stays.
-    """
-    deadline = time.monotonic() + seconds
-    asked: dict[str, Wish] = {}
-    for wish in wishes:
-        path = None if wish.request is None else spool.submit(store.path, wish.request)
-        if path is None:
-            yield Granted(wish, "it can't be asked of a daemon")
-        else:
-            asked[path] = wish
-    while asked:
-        for path in [path for path in asked if not spool.waits(path)]:
-            wish = asked.pop(path)
-            spool.withdraw(path)
-            yield Granted(wish, _answer(store, wish.request))
-        if time.monotonic() > deadline:
-            yield from (Granted(wish, "no daemon answered in time") for wish in asked.values())
-            return
-        time.sleep(_POLL_SECONDS)
-
-
-def _answer(store: Store, request: Request | None) -> str | None:
-    if request is None or store.holds(request.key):
-        return None
-    failure = spool.failure(store.path, request.key, request.scope)
-    return "a daemon rejected the request" if failure is None else failure.reason
 
 
 def _reason(result: Callable[[], Any], cpu: str) -> str | None:

@@ -1,4 +1,4 @@
-"""A daemon's metrics and where they go: a port on loopback, a Unix socket, or a file for node_exporter.
+"""A daemon's metrics and where they go: a port on loopback, or a file for node_exporter.
 
 A daemon must not come to harm by being watched, whoever connects: few are served at once, by one thread, each for a
 few seconds at most and for no more than a small request, and everything that goes wrong is said once. Nor must one who
@@ -12,15 +12,12 @@ as it likes, so any user of the machine could keep a daemon from opening files.
 from __future__ import annotations
 
 import asyncio
-import errno
 import ipaddress
 import logging
 import os
 import socket
-import stat
 import threading
 from concurrent.futures import Future
-from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -50,8 +47,6 @@ TEXTFILE_SECONDS: Final = 15.0
 """How often the file is written [s]: Prometheus asks node_exporter about as often."""
 SUFFIX: Final = ".prom"
 """What node_exporter's textfile collector reads."""
-SOCKET_MODE: Final = 0o660
-"""Who may connect to a Unix socket: its owner and its group."""
 
 _log = logging.getLogger("nbcache")
 
@@ -61,12 +56,10 @@ class BadAddressError(ValueError):
 
 
 class Address(NamedTuple):
-    """Where metrics are to be had: one of three."""
+    """Where metrics are to be had: there, or in a file."""
 
     host: str = ""
     port: int = 0
-    path: str = ""
-    """Of a Unix socket."""
     file: str = ""
     """For node_exporter."""
 
@@ -78,19 +71,16 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         """Return it as a person would write it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.file or self.path or f"http://{host}:{self.port}/metrics"
+        return self.file or f"http://{host}:{self.port}/metrics"
 
 
 def read_address(text: str) -> Address:
-    """Return what ``PORT``, ``HOST:PORT``, ``/path/of/a/socket`` or ``/path/of/a/file.prom`` means.
+    """Return what ``PORT``, ``HOST:PORT`` or ``/path/of/a/file.prom`` means.
 
     A port alone is one of 127.0.0.1. Raises BadAddressError.
     """
-    if "/" in text:
-        path = os.path.abspath(text)
-        if "\0" in path:
-            raise BadAddressError("a path has no NUL in it")
-        return Address(file=path) if path.endswith(SUFFIX) else Address(path=path)
+    if text.endswith(SUFFIX) and "\0" not in text:
+        return Address(file=os.path.abspath(text))
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
     host = "127.0.0.1" if host == "localhost" else host
@@ -101,7 +91,7 @@ def read_address(text: str) -> Address:
         problem = None
     except ValueError as error:
         problem = error
-    msg = f"not an address: {text!r:.200} (a PORT, HOST:PORT with an IP address, or a path with a slash in it)"
+    msg = f"not an address: {text!r:.200} (a PORT, HOST:PORT with an IP address, or a FILE{SUFFIX})"
     raise BadAddressError(msg) from problem
 
 
@@ -125,7 +115,7 @@ class Exposer:
         self._thread.start()
 
     def close(self) -> None:
-        """End it, and take the socket away."""
+        """End it."""
         if not self._stopped.done():
             self._stopped.set_result(None)
         if self._thread.ident is not None:
@@ -155,11 +145,8 @@ class Exposer:
 
     async def _serve(self, stopped: asyncio.Future[None]) -> None:
         """Answer until it is stopped. Raises OSError."""
-        path = self._address.path
         family = socket.AF_INET6 if ":" in self._address.host else socket.AF_INET
-        listener = _listen_at(path) if path else socket.create_server(self._address[:2], family=family)
-        mine = _identity(path)
-        try:
+        with socket.create_server(self._address[:2], family=family) as listener:
             # It accepts as many at once as it is told may wait.
             server = await asyncio.start_server(self._answer, sock=listener, limit=MAX_REQUEST, backlog=MAX_CONNECTIONS)
             listener.listen(BACKLOG)
@@ -167,11 +154,6 @@ class Exposer:
             _log.info("serving metrics at %s", self._address)
             await stopped
             server.close()
-        finally:
-            listener.close()
-            if mine is not None and mine == _identity(path):
-                with suppress(OSError):
-                    os.unlink(path)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections[writer] = None
@@ -214,52 +196,6 @@ def _response(status: str, body: bytes, more: str = "", content_type: str = "tex
         f"X-Content-Type-Options: nosniff\r\n{more}Connection: close\r\n\r\n"
     )
     return head.encode("ascii") + body
-
-
-def _listen_at(path: str) -> socket.socket:
-    """Listen at a Unix socket. One that nobody listens at any more is replaced, nothing else is. Raises OSError."""
-    if os.path.lexists(path):
-        if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise OSError(errno.EEXIST, "there is something else of that name", path)
-        if _is_served(path):
-            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), path)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # Under another name first, so that nobody connects before the permissions are right.
-    temporary = f"{path}.{os.getpid()}"
-    try:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        listener.bind(temporary)
-        try:
-            os.chmod(temporary, SOCKET_MODE)
-            listener.listen(BACKLOG)
-            os.rename(temporary, path)
-        except OSError:
-            os.unlink(temporary)
-            raise
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-def _is_served(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            return False
-        except OSError:
-            return True
-    return True
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    with suppress(OSError):
-        status = os.lstat(path)
-        return status.st_dev, status.st_ino
-    return None
 
 
 LOOK_SECONDS: Final = 10.0

@@ -92,7 +92,7 @@ def test_who_would_rather_wait_for_the_cluster_does(place):
             marks=pytest.mark.long,
         ),
         (["prewarm", "--dask", "host:8786", "-"], 2, "--dask host:8786: an address such as tls://HOST:8786"),
-        (["prewarm", "--dask", NOBODY, "--daemon", "-"], 2, "--dask doesn't go with --daemon"),
+        (["prewarm", "--dask", NOBODY, "--confined", "-"], 2, "clusters confine jobs anyway"),
         (
             ["serve", "--farm", "8786"],
             2,

@@ -89,18 +89,6 @@ def test_a_module_whose_kernels_have_signatures(place, tree):
 
 
 @pytest.mark.long
-def test_by_a_daemon_for_the_devices_of_the_list(place, tree):
-    warm, store = recorded(place, tree), place / "store"
-    with daemons.daemon(store) as daemon:
-        done = prewarm(store, "--daemon", warm, cwd=tree)
-        assert done.status == 0, done.stderr + daemon.log
-    assert_warm(tree, store, "9.0")
-    refused = prewarm(store, "--daemon", "--cc", "8.0", warm, cwd=tree)
-    assert refused.status != 0
-    assert len(refused.stderr.strip().splitlines()) == 1
-
-
-@pytest.mark.long
 def test_on_a_cluster(place, tree):
     clusters.needed()
     with clusters.cluster(place, 1) as cluster:

@@ -7,7 +7,7 @@ import os
 import sys
 
 import pytest
-from nbtest import daemons, denials, proc, usage
+from nbtest import denials, proc, usage
 from nbtest.kinds import LIB, MAIN
 
 
@@ -169,17 +169,6 @@ def test_what_runs_without_assertions_is_asked_of_nobody_who_has_them(small, pla
     assert not warm.exists() or not keys(warm)
 
 
-@pytest.mark.long
-def test_by_a_daemon_in_a_store_that_one_may_not_write(main, place):
-    warm, store = place / "warm.jsonl", place / "second"
-    assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
-    with daemons.daemon(store) as daemon:
-        done = prewarm(store, "--daemon", warm, cwd=place, NBCACHE_READONLY="1")
-        assert done.status == 0, done.stderr + daemon.log
-    assert_warm(main, store)
-    assert "no daemon" in prewarm(store, "--daemon", warm, cwd=place).stderr
-
-
 def test_in_the_process_itself(place):
     text = (
         "import nbcache, sys\nnbcache.enable(sys.argv[1])\nimport lib\n"
@@ -310,4 +299,3 @@ def test_where_nothing_can_be_confined_nothing_is_imported(place):
     assert (done.status, done.stdout) == (1, counted), done.stderr
     assert "jobs can't be confined" in done.stderr
     assert not file.exists()
-    assert "anyway" in prewarm(place / "store", "--confined", "--daemon", "list", cwd=place).stderr

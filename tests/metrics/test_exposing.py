@@ -1,4 +1,4 @@
-"""Where metrics are to be had: by a real client over sockets, whoever else connects, and whatever is in the place."""
+"""Where metrics are to be had: by a real client, whoever else connects, and whatever is in the place."""
 
 import gc
 import http.client
@@ -41,12 +41,8 @@ class Running:
 
 def get(address, path="/metrics", method="GET", **headers):
     """Ask as Prometheus does; (status, content type, body)."""
-    local = "/" in str(address)
-    connection = http.client.HTTPConnection("127.0.0.1", 0 if local else int(address), timeout=600)
+    connection = http.client.HTTPConnection("127.0.0.1", address, timeout=600)
     try:
-        if local:
-            connection.sock = socket.socket(socket.AF_UNIX)
-            connection.sock.connect(str(address))
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.headers["Content-Type"], answer.read()
@@ -61,9 +57,9 @@ def answers(address):
         return False
 
 
-@pytest.fixture(params=["port", "socket"])
-def address(request, tmp_path):
-    return ports.free() if request.param == "port" else tmp_path / "metrics.sock"
+@pytest.fixture
+def address():
+    return ports.free()
 
 
 @pytest.mark.parametrize(
@@ -74,7 +70,6 @@ def address(request, tmp_path):
         ("[::1]:9464", Address("::1", 9464)),
         ("::1:9464", Address("::1", 9464)),
         ("0.0.0.0:1", Address("0.0.0.0", 1)),
-        ("/run/nbcache/metrics.sock", Address(path="/run/nbcache/metrics.sock")),
         ("/var/lib/node_exporter/nbcache.prom", Address(file="/var/lib/node_exporter/nbcache.prom")),
     ],
 )
@@ -85,7 +80,8 @@ def test_an_address(text, meant):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "0", "65536", "-1", "1e3", "9" * 5000, "host.example:1", ":", "[::1]", "/a\0b", "\u0663"]
+    "text",
+    ["", "x", "0", "65536", "-1", "1e3", "9" * 5000, "host.example:1", ":", "[::1]", "/a\0b.prom", "/a", "\u0663"],
 )
 def test_no_address(text):
     with pytest.raises(BadAddressError):
@@ -101,7 +97,6 @@ def test_metrics_are_to_be_had(address):
         assert get(address, "/etc/passwd")[0] == 404
         assert get(address, method="POST")[0] == 405
     assert not answers(address)
-    assert not os.path.exists(str(address))
 
 
 def test_only_loopback_listens_by_default():
@@ -122,17 +117,6 @@ def test_an_open_address_is_said_to_be_open(caplog):
     assert "reachable from other machines" in caplog.text
 
 
-def test_a_socket_is_for_its_owner_and_group(tmp_path):
-    before = os.umask(0)
-    try:
-        with Running(tmp_path / "metrics.sock"):
-            wait_for(lambda: answers(tmp_path / "metrics.sock"))
-            assert stat.S_IMODE(os.stat(tmp_path / "metrics.sock").st_mode) == 0o660
-            assert os.listdir(tmp_path) == ["metrics.sock"]
-    finally:
-        os.umask(before)
-
-
 def test_what_is_taken_is_tried_again(address, caplog, monkeypatch):
     monkeypatch.setattr(exposing, "RETRY_SECONDS", 0.1)
     with Running(address) as first:
@@ -147,23 +131,7 @@ def test_what_is_taken_is_tried_again(address, caplog, monkeypatch):
             assert get(address)[2] == b"second\n"
 
 
-def test_a_socket_that_somebody_left_is_replaced_and_nothing_else_is(tmp_path, caplog):
-    left = socket.socket(socket.AF_UNIX)
-    left.bind(str(tmp_path / "left"))
-    left.close()
-    with Running(tmp_path / "left"):
-        wait_for(lambda: answers(tmp_path / "left"))
-    (tmp_path / "precious").write_text("data")
-    with Running(tmp_path / "precious"):
-        wait_for(lambda: "something else of that name" in caplog.text)
-    assert (tmp_path / "precious").read_text() == "data"
-    os.symlink(tmp_path / "precious", tmp_path / "link")
-    with Running(tmp_path / "link"):
-        wait_for(lambda: caplog.text.count("something else") == 2)
-    assert os.path.islink(tmp_path / "link")
-
-
-@pytest.mark.parametrize("path", ["absent/metrics.sock", "x" * 200 + "/s", "absent/metrics.prom"])
+@pytest.mark.parametrize("path", ["absent/metrics.prom", "x" * 300 + "/s.prom"])
 def test_a_place_that_cannot_be_is_said_once(tmp_path, caplog, monkeypatch, path):
     monkeypatch.setattr(exposing, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(exposing, "TEXTFILE_SECONDS", 0.05)
@@ -177,17 +145,16 @@ def test_a_place_that_cannot_be_is_said_once(tmp_path, caplog, monkeypatch, path
 @pytest.mark.parametrize("how", ["reads nothing", "says nothing"])
 def test_nobody_waits_behind_who_is_slow(address, how):
     """However long a request may take: here that is for ever."""
-    family, where = (socket.AF_UNIX, str(address)) if "/" in str(address) else (socket.AF_INET, ("127.0.0.1", address))
     # More than fits into the buffers of a socket.
     with Running(address, lambda _accept: (b"x" * (32 << 20), "text/plain")):
         wait_for(lambda: answers(address))
         slow = []
         for _ in range(3 * exposing.MAX_CONNECTIONS):
-            each = socket.socket(family)
+            each = socket.socket()
             slow.append(each)
             each.settimeout(MUCH)
             each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            each.connect(where)
+            each.connect(("127.0.0.1", address))
             if how == "reads nothing":
                 each.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         for _ in range(2):
@@ -202,16 +169,13 @@ def test_who_says_nothing_keeps_nobody_waiting_for_long(address, monkeypatch):
     with Running(address):
         wait_for(lambda: answers(address))
         threads = threading.active_count()
-        family, where = (
-            (socket.AF_UNIX, str(address)) if "/" in str(address) else (socket.AF_INET, ("127.0.0.1", address))
-        )
         silent = []
         for number in range(60):
-            each = socket.socket(family)
+            each = socket.socket()
             each.settimeout(0.2)
             silent.append(each)
             try:
-                each.connect(where)
+                each.connect(("127.0.0.1", address))
                 each.send(b"GET /metrics" if number % 2 else b"x" * 100)
             except OSError:
                 break
@@ -236,12 +200,9 @@ def test_who_says_nothing_keeps_nobody_waiting_for_long(address, monkeypatch):
 def test_whatever_is_said_is_survived(address, said):
     with Running(address):
         wait_for(lambda: answers(address))
-        family, where = (
-            (socket.AF_UNIX, str(address)) if "/" in str(address) else (socket.AF_INET, ("127.0.0.1", address))
-        )
-        with socket.socket(family) as each:
+        with socket.socket() as each:
             each.settimeout(600)
-            each.connect(where)
+            each.connect(("127.0.0.1", address))
             try:
                 each.sendall(said)
                 each.shutdown(socket.SHUT_WR)

@@ -10,6 +10,7 @@ from nbcache.store import folding, reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
     from nbcache.store.folding import Past
     from nbcache.store.usage import Record
 

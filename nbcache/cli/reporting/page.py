@@ -137,7 +137,7 @@ def _name(text: str) -> Markup:
 
     shown = escape(_shown(text) or "(no name)")
     for mark in ".:_/,":
-        shown = shown.replace(mark, Markup(f"{mark}<wbr>"))
+        shown = shown.replace(mark, Markup("{}<wbr>").format(mark))
     return Markup("<code>{}</code>").format(shown)
 
 
