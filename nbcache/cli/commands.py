@@ -430,7 +430,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        "metrics", "metrics:metrics", "print metrics for Prometheus",
+        "metrics", "counts:metrics", "print metrics for Prometheus",
         "Print metrics of a store in Prometheus' text format, or write them to a file for node_exporter. A daemon "
         "exports metrics of its own, too: `nbcache serve --metrics`.",
         (

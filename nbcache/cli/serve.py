@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from nbcache import config, pythons
-from nbcache.cli import metrics
+from nbcache.cli import counts
 from nbcache.cli.place import open_store, settings_of
 from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, print_table, printable, user_name
 from nbcache.cli.upkeep import parse_size
@@ -63,9 +63,9 @@ def insist_on_python(settings: Settings) -> None:
 def serve(args: argparse.Namespace) -> int:
     """Run a daemon in the foreground."""
     # Imported here: no other command needs the watchdog, and most are gone before it would be imported.
-    from nbcache.daemon import helping
+    from nbcache.daemon import presence
     from nbcache.daemon.commons import Options
-    from nbcache.daemon.notify import Notifier
+    from nbcache.daemon.presence import Notifier
     from nbcache.daemon.service import Service
 
     limits = limits_of(args)
@@ -86,7 +86,7 @@ def serve(args: argparse.Namespace) -> int:
     given = {} if args.helper else config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET"))
     # systemd names all of a unit's directories, with colons. All that a helper builds is its user's.
     state = args.state or given.get("STATE_DIRECTORY", "").partition(":")[0] or ("" if args.helper else STATE)
-    name = args.name or (helping.name() if args.helper else "")
+    name = args.name or (presence.name_of_helper() if args.helper else "")
     options = Options(
         name, args.workers, limits, os.path.abspath(state) if state else "", args.job_uids, farm,
         farm_waits=args.farm_away == "wait", idle=args.idle, alone=args.helper,
@@ -96,11 +96,11 @@ def serve(args: argparse.Namespace) -> int:
         return 0  # its user has removed the store meanwhile
     service = Service(settings, options, read_settings)
     if args.helper:
-        lease = service.store.lease(helping.key())
+        lease = service.store.lease(presence.key_of_helper())
         if lease is None:
             return 0
-        helping.give_way()
-    watched = metrics.of_daemon(args.metrics, lambda: service.settings, service.meter)
+        presence.give_way()
+    watched = counts.of_daemon(args.metrics, lambda: service.settings, service.meter)
     service.handle_signals()
     with contextlib.ExitStack() as stack:
         if watched is not None:

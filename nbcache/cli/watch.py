@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 def watch(args: argparse.Namespace) -> int:
     """Run the command and watch; return its exit status, 0 if there is none."""
-    from nbcache.daemon import helping
-    from nbcache.daemon.notify import Notifier
+    from nbcache.daemon import presence
+    from nbcache.daemon.presence import Notifier
     from nbcache.daemon.service import Service
 
     places, argv = _given(args)
@@ -51,7 +51,7 @@ def watch(args: argparse.Namespace) -> int:
     service = Service(settings, _options(settings, places), read_settings)
     service.handle_signals()
     child = _start(argv, service) if argv else None
-    helping.give_way()
+    presence.give_way()
     service.run(Notifier({}))
     status = 0 if child is None else child.wait()
     return status if status >= 0 else 128 - status
@@ -67,14 +67,14 @@ def _given(args: argparse.Namespace) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _options(settings: Settings, places: tuple[str, ...]) -> Options:
-    from nbcache.daemon import helping
+    from nbcache.daemon import presence
     from nbcache.daemon.commons import Options
     from nbcache.daemon.pool import Limits
 
     # What the log says of it, a terminal needn't be told.
     shows = sys.stderr.isatty() and not logging.getLogger("nbcache").isEnabledFor(logging.INFO)
     return Options(
-        f"{helping.name()}-watch", max(1, workers_for(settings.jobs or AUTO_JOBS)), Limits(result=0),
+        f"{presence.name_of_helper()}-watch", max(1, workers_for(settings.jobs or AUTO_JOBS)), Limits(result=0),
         alone=True, watched=places, told=_tell if shows else None,
     )  # fmt: skip
 

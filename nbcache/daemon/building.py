@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import blame, housekeeping, interpreters, jobs, lanes, turns
-from nbcache.daemon.claims import Claims
+from nbcache.daemon.commons import Sparing
 from nbcache.daemon.confinement import Uids
 from nbcache.daemon.farm import Farm, exposure
 from nbcache.daemon.interpreters import Judging
@@ -17,7 +17,7 @@ from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterE
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.remote import Remote
 from nbcache.daemon.running import FarmError
-from nbcache.daemon.sparing import Sparing
+from nbcache.daemon.turns import Claims
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
 from nbcache.protocol import spool

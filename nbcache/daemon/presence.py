@@ -1,9 +1,10 @@
-"""What others see of a daemon: a name that no other one has, and a heartbeat."""
+"""What others see of a daemon: its name, a heartbeat, what systemd hears; and how a helper gives way to them."""
 
 from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections import deque
 from contextlib import suppress
@@ -16,6 +17,8 @@ from nbcache.protocol.heartbeats import Heartbeat
 from nbcache.store import layout
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nbcache.daemon.commons import Commons
 
 _log = logging.getLogger("nbcache")
@@ -116,3 +119,88 @@ class Presence:
         if not self._is_taken():
             with suppress(OSError):
                 os.unlink(heartbeats.path_of(self._commons.store.path, self.name))
+
+
+LOWEST: Final = 19
+"""The priority of a helper and of its workers."""
+FIRST_TO_GO: Final = 1000
+"""What the kernel goes by to choose whom it kills (proc_pid_oom_score_adj(5)), for both."""
+
+
+def name_of_helper() -> str:
+    """Return what a daemon that a program started for itself (``NBCACHE_JOBS``) is called among those of a store."""
+    return heartbeats.helper_name(os.geteuid())
+
+
+def key_of_helper() -> str:
+    """Return the key whose lease a helper holds while it is there: there is one for each user, host and store."""
+    return layout.reserved(f"the helper {name_of_helper()}")
+
+
+def give_way() -> None:
+    """Let all other processes go first, for this one and those that it starts."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
+    # Where sessions share the processors equally (sched_autogroup), this is one of its own, of which priorities say
+    # nothing to others.
+    with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
+        file.write(str(LOWEST))
+    # Where memory runs out, it isn't the program that has to go.
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(str(FIRST_TO_GO))
+
+
+_SEND_SECONDS: Final = 1.0
+"""How long a manager that doesn't read may hold up the daemon [s]."""
+
+
+class Notifier:
+    """The line to the service manager, if there is one: sd_notify(3).
+
+    The protocol is one datagram to a socket named in the environment, so it needs no library: ``systemd-python`` and
+    ``cysystemd`` are C and need libsystemd to build, and ``sdnotify`` is as many lines as these, without the watchdog's
+    interval or a bound on how long sending may take. A manager that can't be told is no reason to stop: nothing raises.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Find the manager by NOTIFY_SOCKET in ``environ``."""
+        self._address = _address(environ.get("NOTIFY_SOCKET", ""))
+
+    def ready(self, status: str) -> None:
+        """Say that starting, or reloading, is over; ``systemctl status`` shows the first line of *status*."""
+        # What comes after a line break would be another assignment.
+        self._send("READY=1", f"STATUS={' '.join(status.split())}")
+
+    def reloading(self) -> None:
+        """Say that the configuration is being read again; :meth:`ready` ends it."""
+        # The clock that Type=notify-reload compares with its own.
+        self._send("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+
+    def stopping(self) -> None:
+        """Say that the daemon is about to end."""
+        self._send("STOPPING=1")
+
+    def alive(self) -> None:
+        """Keep the watchdog from restarting the daemon. Only what proves that it works may call this."""
+        self._send("WATCHDOG=1")
+
+    def _send(self, *lines: str) -> None:
+        if self._address is None:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.settimeout(_SEND_SECONDS)
+                sender.sendto("\n".join(lines).encode("utf-8", "replace"), self._address)
+        except (OSError, ValueError) as error:
+            _log.debug("could not send %s to the service manager: %s", lines[0], error)
+
+
+def _address(name: str) -> bytes | None:
+    """Return the address of a socket: a path, or an abstract name, which is written with an ``@``."""
+    if name.startswith("@"):
+        return b"\0" + os.fsencode(name[1:])
+    if name.startswith("/"):
+        return os.fsencode(name)
+    if name:
+        _log.debug("NOTIFY_SOCKET=%s is of an unknown kind", name)
+    return None

@@ -7,7 +7,7 @@ What is promised of each entry that a job hands in:
 - **It replaces nothing.** A variant that is there and valid stays, unless it is one's own, and one's own programs
   crashed with it; where all slots of a key are taken, it is refused.
 - **It is for all only under one's own keys**: those that nobody else asked for first, or waits for at the moment, or
-  has a job build (:mod:`nbcache.daemon.claims`). Else it goes into the room of who asked
+  has a job build (:mod:`nbcache.daemon.turns`). Else it goes into the room of who asked
   (:mod:`nbcache.store.standing`), and so does what the job hands in after it, which may refer to it. So no job changes
   what somebody else uses, now or once that is evicted.
 - **It is a share.** A job hands in so much, and a user's jobs so much in an hour.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from nbcache.daemon.audit import Audit
-    from nbcache.daemon.claims import Claims
+    from nbcache.daemon.turns import Claims
     from nbcache.store.directory import Store
     from nbcache.store.entry import Entry, Header
 

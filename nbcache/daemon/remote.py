@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from nbcache.config import Settings
-    from nbcache.daemon.sparing import Problems
+    from nbcache.daemon.commons import Problems
     from nbcache.protocol.helper import Answer
 
 START_SECONDS: Final = 5.0

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import turns
+from nbcache.daemon.intake import MAX_WATCHED, Watch
 from nbcache.daemon.turns import Job
-from nbcache.daemon.watching import MAX_WATCHED, Watch
 from nbcache.protocol import sources
 from nbcache.store import layout
 

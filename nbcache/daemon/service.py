@@ -26,14 +26,12 @@ from nbcache.daemon import housekeeping, turns
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.blame import Answers
 from nbcache.daemon.building import Building
-from nbcache.daemon.commons import Commons, Options
+from nbcache.daemon.commons import Commons, Options, Problems, Sparing
 from nbcache.daemon.housekeeping import Housekeeping
-from nbcache.daemon.intake import Intake
+from nbcache.daemon.intake import Intake, Watch
 from nbcache.daemon.presence import NEWS_SECONDS, Presence
 from nbcache.daemon.saves import Saves
-from nbcache.daemon.sparing import Problems, Sparing
 from nbcache.daemon.turns import Job, Jobs
-from nbcache.daemon.watching import Watch
 from nbcache.errors import StoreRefusedError
 from nbcache.metrics.meter import Meter
 from nbcache.protocol import spool
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.config import Settings
-    from nbcache.daemon.notify import Notifier
+    from nbcache.daemon.presence import Notifier
     from nbcache.protocol.requests import Request
     from nbcache.protocol.spool import Waiting
 

@@ -9,15 +9,15 @@ from nbtest.kinds import LIB
 SERVE = """
 import sys
 from nbcache.cli.main import main
-from nbcache.daemon import notify
+from nbcache.daemon import presence
 
-ready, before = notify.Notifier.ready, set()
+ready, before = presence.Notifier.ready, set()
 
 def snapshot(self, status):
     before.update(sys.modules)
     ready(self, status)
 
-notify.Notifier.ready = snapshot
+presence.Notifier.ready = snapshot
 try:
     main(sys.argv[1:])
 finally:

@@ -12,8 +12,7 @@ from nbtest import daemons, proc
 
 from nbcache.config import Settings
 from nbcache.daemon import intake, turns
-from nbcache.daemon.intake import Intake
-from nbcache.daemon.watching import Watch
+from nbcache.daemon.intake import Intake, Watch
 from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
 from nbcache.store.directory import Store

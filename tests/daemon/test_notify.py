@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from nbcache.daemon import notify
-from nbcache.daemon.notify import Notifier
+from nbcache.daemon import presence
+from nbcache.daemon.presence import Notifier
 
 
 @pytest.fixture(params=["path", "abstract"])
@@ -69,7 +69,7 @@ def test_a_broken_socket_is_said_at_debug_alone(name, caplog):
 
 def test_a_manager_that_does_not_read_holds_nobody_up(manager, monkeypatch):
     name, _ = manager
-    monkeypatch.setattr(notify, "_SEND_SECONDS", 0.05)
+    monkeypatch.setattr(presence, "_SEND_SECONDS", 0.05)
     notifier = Notifier({"NOTIFY_SOCKET": name})
     with open("/proc/sys/net/unix/max_dgram_qlen") as file:
         queue = int(file.read())

@@ -12,9 +12,8 @@ from nbtest import daemons, proc, programs, usage
 from storekit import open_store
 
 from nbcache.daemon import saves, turns
-from nbcache.daemon.commons import Options
+from nbcache.daemon.commons import Options, Problems
 from nbcache.daemon.saves import Lookout, Saves
-from nbcache.daemon.sparing import Problems
 from nbcache.protocol import profiles, requests, sources
 from nbcache.protocol.profiles import Head, Profile, Unit
 from nbcache.store import layout

@@ -9,7 +9,7 @@ from nbtest import daemons, proc, remotes
 import nbcache
 from nbcache import config
 from nbcache.daemon import remote
-from nbcache.daemon.sparing import Problems
+from nbcache.daemon.commons import Problems
 from nbcache.protocol import helper
 from nbcache.secret import Secret
 

@@ -10,7 +10,8 @@ from nbtest import proc
 
 from nbcache.client import logs
 from nbcache.config import Settings
-from nbcache.daemon.sparing import Sparing
+from nbcache.daemon import commons
+from nbcache.daemon.commons import Sparing
 from nbcache.plain import one_line
 
 
@@ -75,8 +76,6 @@ def test_a_message_that_does_not_fit_its_arguments_is_left_to_logging(log, capsy
 
 
 def test_things_are_said_once_and_not_too_many_of_them(log, monkeypatch):
-    from nbcache.daemon import sparing
-
     spare = Sparing(logging.getLogger("nbcache"), most=3)
     for _ in range(5):
         for about in "abcde":
@@ -85,7 +84,7 @@ def test_things_are_said_once_and_not_too_many_of_them(log, monkeypatch):
         *(f"WARNING {about} happened" for about in "abc"),
         "WARNING logged 3 such warnings this hour; suppressing further ones",
     ]
-    monkeypatch.setattr(sparing, "SECONDS", -1.0)
+    monkeypatch.setattr(commons, "SECONDS", -1.0)
     spare.warning("a", "again")
     assert log.getvalue().splitlines()[-1] == "WARNING again"
 

@@ -100,13 +100,13 @@ def _be_patient():
     # Else what a program does for its store at its end is left to the next one after a tenth of a second.
     Store.tidy.__defaults__ = (600.0,)
     if {"serve", "watch"} & set(sys.orig_argv):
-        from nbcache.daemon import helping, interpreters, supervisor
+        from nbcache.daemon import interpreters, presence, supervisor
         from nbcache.daemon import remote as helpers
 
         supervisor.FORK_SECONDS = interpreters.SECONDS = supervisor.EXECUTE_SECONDS = supervisor.START_SECONDS = 600.0
         if "watch" in sys.orig_argv:
             # Where a machine is busy with other tests, what lets everything else go first goes never.
-            helping.LOWEST = 0
+            presence.LOWEST = 0
         # A job that has answered writes down what it used; one that doesn't end is ended all the same.
         supervisor.GRACE_SECONDS = 60.0
         helpers.START_SECONDS = helpers.LOOK_SECONDS = 600.0

@@ -151,7 +151,7 @@ def failures(store: Path) -> list[dict[str, object]]:
 def in_thread(settings: Settings, state: Path) -> tuple[Service, threading.Thread]:
     """Run a service in a thread of this process, which closes the connection to the state that it alone can close."""
     from nbcache.daemon import commons, service
-    from nbcache.daemon.notify import Notifier
+    from nbcache.daemon.presence import Notifier
 
     made: queue.SimpleQueue[Service] = queue.SimpleQueue()
 
