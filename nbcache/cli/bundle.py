@@ -9,7 +9,6 @@ import os
 import platform
 import sys
 import tempfile
-import time
 from typing import TYPE_CHECKING
 
 from nbcache import processors, values
@@ -55,14 +54,13 @@ def bundle(args: argparse.Namespace) -> int:
         failed = _build_elsewhere(args, store, exercise.record, elsewhere) if elsewhere else []
         wanted = cpus if here else elsewhere
         count = layers.fill(root, store, lambda header: _is_wanted(header, wanted, args.only))
-    before = layers.read_manifest(root)
-    made_for = {*cpus, *(before["cpus"] if before else ())}
-    if not count or not layers.write_manifest(root, made_for, time.time()):
+    if not count:
         raise CommandError(f"nothing was put into {root}: the program compiled nothing that others could use")
     for reason in failed:
         print(printable(reason), file=sys.stderr)
-    total = sum(os.path.getsize(info.path) for info in Store(root, store.trust, writable=False).scan())
-    print(f"{root}: {count} entries, {size(total)}, for {', '.join(sorted(made_for))}")
+    layer = Store(root, store.trust, writable=False)
+    total = sum(info.size for info in layer.scan())
+    print(f"{root}: {count} entries, {size(total)}, for {', '.join(layers.processors_of(layer))}")
     return 1 if failed else 0
 
 

@@ -327,13 +327,13 @@ def check_layers(settings: Settings) -> Iterator[Finding]:
             yield remark(what, f"{place.name} is not used: {layer.reason}", "its entries are compiled instead")
             continue
         sizes = [info.size for info in layer.scan()]
-        manifest = layers.read_manifest(layer.path)
-        made = f", for {', '.join(map(str, manifest.get('cpus', ())))}" if manifest else ""
+        cpus = layers.processors_of(layer)
+        made = f", for {', '.join(cpus)}" if cpus else ""
         text = f"{place.name}: {len(sizes)} entries, {size(sum(sizes))}{made} ({layer.path})"
-        wrong = layers.altered(layer.path, manifest) if manifest else []
+        wrong = list(layer.verify())
         if wrong:
-            advice = f"such as {wrong[0]}: install the package again"
-            yield remark(what, f"{text}; {len(wrong)} aren't as they were made", advice)
+            advice = f"such as {wrong[0].path}: install the package again"
+            yield remark(what, f"{text}; {len(wrong)} can't be used ({wrong[0].reason})", advice)
         else:
             yield ok(what, text)
 

@@ -5,31 +5,21 @@ with an installed package, an image or a copy. The rule of trust holds for it as
 opened. Nothing in a layer is ever written, evicted, swept or marked: what there is to say of its entries, that programs
 crashed with one, or used it well, is said in the store (:mod:`nbcache.store.quarantine`). An entry for another version
 of a package or of the toolchain has another key and is never found.
-
-``layer.json`` says what is in a layer, for people and for tools; a look-up doesn't read it::
-
-    {"version": 1, "made": <Unix s>, "cpus": ["x86-64-v3", ...], "entries": {"<path below v1/objects>": "<blake2b>"}}
-
-Version log of ``layer.json``:
-
-1. First version.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import stat
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os
-from nbcache.store import atomic, content, layout, listing, tree
-from nbcache.store.content import read_up_to, reading
+from nbcache.store import layout, tree
 from nbcache.store.directory import Refusal, Store
-from nbcache.store.entry import ASKED_BY, BESIDE, MAX_ENTRY
+from nbcache.store.entry import ASKED_BY, BESIDE
 from nbcache.trust import strerror
 
 if TYPE_CHECKING:
@@ -39,10 +29,6 @@ if TYPE_CHECKING:
     from nbcache.store.entry import Header
     from nbcache.trust import Trust
 
-MANIFEST: Final = "layer.json"
-VERSION: Final = 1
-MAX_MANIFEST: Final = 16 << 20
-"""The largest ``layer.json`` that is read [bytes]."""
 KEPT: Final = ("nbcache", "cpu", "strict", BESIDE)
 """What the header of an entry in a layer says besides its fields."""
 
@@ -138,43 +124,7 @@ def open_under(store: Store, places: Iterable[Place], refused: Callable[[Place, 
             yield layer
 
 
-def write_manifest(root: str, cpus: Iterable[str], made: float) -> bool:
-    """Say in a layer what is in it; return whether that could be written."""
-    entries = {}
-    for info in listing.scan(root):
-        entries[os.path.relpath(info.path, f"{root}/{layout.OBJECTS}")] = _digest_of(info.path)
-    content = {"version": VERSION, "made": made, "cpus": sorted(cpus), "entries": dict(sorted(entries.items()))}
-    return atomic.write_file(f"{root}/{MANIFEST}", json.dumps(content, indent=1).encode(), durable=True)
-
-
-def read_manifest(root: str) -> dict[str, Any] | None:
-    """Return what ``layer.json`` says; None for none, or one of another version. Never raises."""
-    found = content.read_json(f"{root}/{MANIFEST}", MAX_MANIFEST)
-    said = None if found is None else found[0]
-    if not isinstance(said, dict) or said.get("version") != VERSION:
-        return None
-    whole = isinstance(said.get("entries"), dict) and isinstance(said.get("cpus"), list)
-    return said if whole and all(isinstance(each, str) for each in said["cpus"]) else None
-
-
-def altered(root: str, manifest: dict[str, Any]) -> list[str]:
-    """Return the files that aren't as the manifest has them: missing, changed, or not in it. Never raises."""
-    there = {os.path.relpath(info.path, f"{root}/{layout.OBJECTS}"): info.path for info in listing.scan(root)}
-    wrong = there.keys() ^ manifest["entries"].keys()
-    for name in there.keys() - wrong:
-        try:
-            same = _digest_of(there[name]) == manifest["entries"][name]
-        except OSError as raised:
-            let_pass(raised)
-            same = False
-        if not same:
-            wrong.add(name)
-    return sorted(wrong)
-
-
-def _digest_of(path: str) -> str:
-    """Return a file's digest; "" for anything but a file, and for one larger than any entry. Raises OSError."""
-    with reading(path) as (fd, status):
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_ENTRY:
-            return ""
-        return content.digest_of(read_up_to(fd, status.st_size))
+def processors_of(layer: Store) -> list[str]:
+    """Return the processors that the entries of a layer are for."""
+    headers = (info.header for info in layer.scan())
+    return sorted({str(each.extra["cpu"]) for each in headers if each is not None and "cpu" in each.extra})

@@ -217,15 +217,15 @@ def test_commands_tell_where_a_hit_came_from(scene):
     shown = said("show", key.parent.name + key.name.partition(".")[0])
     assert ["layer", str(scene / "layer")] in map(str.split, shown.splitlines()) and "strict" in shown
     assert f"{scene / 'layer'}: " in said("doctor") and f"for {CPU}" in said("doctor")
-    key.unlink()
-    assert "aren't as they were made" in said("doctor")
+    key.write_bytes(key.read_bytes()[:-1])
+    assert "; 1 can't be used (damaged)" in said("doctor")
 
 
 def test_a_layer_tells_nothing_of_where_it_was_made(made):
     data = b"".join(path.read_bytes() for path in (made / "layer").rglob("*") if path.is_file())
     assert str(made).encode() not in data and b'"host":' not in data
     assert b"__main__:" not in data
-    assert sorted(path.name for path in (made / "layer").iterdir()) == ["layer.json", "v1"]
+    assert sorted(path.name for path in (made / "layer").iterdir()) == ["v1"]
 
 
 @pytest.mark.long
@@ -243,9 +243,9 @@ def test_what_bundle_refuses(scene):
 @pytest.mark.long
 def test_a_layer_is_extended_level_by_level_and_for_one_package_only(scene):
     before = len(list((scene / "layer").rglob("*.nbo")))
-    assert bundle(scene, cpu="x86-64").status == 0
-    after = json.loads((scene / "layer" / "layer.json").read_text())
-    assert after["cpus"] == ["x86-64", CPU] and len(after["entries"]) == 2 * before
+    extended = bundle(scene, cpu="x86-64")
+    assert extended.status == 0 and f"for x86-64, {CPU}" in extended.stdout
+    assert len(list((scene / "layer").rglob("*.nbo"))) == 2 * before
     assert bundle(scene, "--only", "lib", layer="small").status == 0
     assert len(list((scene / "small").rglob("*.nbo"))) <= before
     bundle(scene, "--only", "other", layer="none")
