@@ -14,10 +14,9 @@ from nbcache.daemon.confinement import Uids
 from nbcache.daemon.farm import Farm, exposure
 from nbcache.daemon.interpreters import Judging
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Pools
-from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.daemon.publisher import Claims, Publisher, Ticket
 from nbcache.daemon.remote import Remote
 from nbcache.daemon.running import FarmError
-from nbcache.daemon.turns import Claims
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
 from nbcache.protocol import spool

@@ -7,7 +7,6 @@ the tiers do, and what can't be done at all (a library that isn't installed, a k
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -20,6 +19,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
+
+import filelock
 
 import nbcache
 from nbcache import signatures
@@ -109,10 +110,10 @@ class Helper:
 class Server:
     """The socket, and who may speak over it."""
 
-    def __init__(self, place: protocol.Meeting, lock: int, helper: Helper | str, idle: float = IDLE_SECONDS) -> None:
-        """Listen; *lock* is the descriptor of the lock that is held for it. In the place of a helper that can't work
-        stands why. Raises OSError.
-        """
+    def __init__(
+        self, place: protocol.Meeting, lock: filelock.BaseFileLock, helper: Helper | str, idle: float = IDLE_SECONDS
+    ) -> None:
+        """Listen; *lock* is held for it. In the place of a helper that can't work stands why. Raises OSError."""
         self._helper = helper
         self._lock = lock
         self._idle = idle
@@ -143,7 +144,7 @@ class Server:
             os.unlink(self._place.socket)
         self._line.close()
         # Whoever misses something from here on starts another one, which need not wait for what is still uploaded.
-        os.close(self._lock)
+        self._lock.release()
         if isinstance(self._helper, Helper):
             self._helper.uploading.drain()
 
@@ -181,21 +182,6 @@ class Server:
         return None
 
 
-def _locked(path: str) -> int | None:
-    """Return the descriptor of a lock that this process holds now; None if another helper does."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    deadline = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(0.01)
-        else:
-            return lock
-
-
 def main() -> None:
     """Run a helper for the settings on standard input, unless one runs."""
     os.setsid()
@@ -206,8 +192,10 @@ def main() -> None:
     place = protocol.meeting(settings, nbcache.__version__)
     if protocol.folder_problem(place.folder) is not None:
         os._exit(1)
-    lock = _locked(place.lock)
-    if lock is None:
+    lock = filelock.UnixFileLock(place.lock, LOCK_SECONDS, 0o600, thread_local=False)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
         os._exit(0)  # another one was faster
     most = resource.getrlimit(resource.RLIMIT_DATA)[1]
     most = MAX_MEMORY if most == resource.RLIM_INFINITY else min(most, MAX_MEMORY)

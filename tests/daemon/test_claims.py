@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from nbcache.config import Settings
-from nbcache.daemon import presence, turns, worker
-from nbcache.daemon.turns import Claims
+from nbcache.daemon import presence, publisher, turns, worker
+from nbcache.daemon.publisher import Claims
 from nbcache.protocol import heartbeats
 from nbcache.store import layout
 from nbcache.store.directory import Store
@@ -40,7 +40,7 @@ def test_a_job_that_ended_claims_nothing(store):
 
 
 def test_a_job_claims_so_many_at_most_and_no_name_that_is_no_key(store, monkeypatch):
-    monkeypatch.setattr(turns, "MAX_CLAIMS", 1)
+    monkeypatch.setattr(publisher, "MAX_CLAIMS", 1)
     one = Claims(lambda: store)
     assert not one.take("../" + KEY[3:])
     assert one.take(KEY)
@@ -54,7 +54,7 @@ def test_what_a_job_may_not_claim_it_builds_without_having_to_wait(store, monkey
         assert one.take(key) is None
         with store.lease(key) as lease:
             assert lease is not None
-    monkeypatch.setattr(turns, "MAX_CLAIMS", 1)
+    monkeypatch.setattr(publisher, "MAX_CLAIMS", 1)
     assert one.take(KEY)
     assert one.take("3" * 64) is None
     # Somebody else is building that.

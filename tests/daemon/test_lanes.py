@@ -12,9 +12,8 @@ from storekit import SECTIONS, header, open_store
 from nbcache.daemon import building, lanes, turns
 from nbcache.daemon.building import Building
 from nbcache.daemon.commons import Sparing
-from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.daemon.publisher import Claims, Publisher, Ticket
 from nbcache.daemon.service import Service
-from nbcache.daemon.turns import Claims
 from nbcache.errors import NbcacheError
 from nbcache.protocol import profiles, requests
 from nbcache.protocol.profiles import Head, Profile, Unit

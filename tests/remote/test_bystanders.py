@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -57,20 +56,6 @@ def test_a_helper_heeds_signals_that_the_program_ignores(fleet, tmp_path, progra
         (pid,) = fleet.helpers()
         os.kill(pid, signal.SIGTERM)
         daemons.wait_for(lambda: not fleet.helpers())
-
-
-def test_one_that_ends_keeps_none_from_starting(tmp_path, monkeypatch):
-    """It holds the lock for an instant, and nobody can reach it any more."""
-    monkeypatch.setattr(remote_helper, "LOCK_SECONDS", 600.0)
-    path = str(tmp_path / "lock")
-    ending = os.open(path, os.O_RDWR | os.O_CREAT)
-    fcntl.flock(ending, fcntl.LOCK_EX)
-    timer = threading.Timer(0.2, os.close, (ending,))
-    timer.start()
-    held = remote_helper._locked(path)
-    timer.join()
-    assert held is not None
-    os.close(held)
 
 
 @pytest.mark.long

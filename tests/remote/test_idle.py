@@ -1,8 +1,9 @@
 """A helper that nobody asks ends, and leaves room for the next one."""
 
-import fcntl
 import os
 import threading
+
+import filelock
 
 from nbcache.protocol import helper as protocol
 from nbcache.remote import helper
@@ -11,8 +12,8 @@ from nbcache.remote import helper
 def test_a_helper_that_nobody_asks_ends(tmp_path):
     place = protocol.Meeting(str(tmp_path), str(tmp_path / "x.sock"), str(tmp_path / "x.lock"))
     tmp_path.chmod(0o700)
-    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = filelock.UnixFileLock(place.lock, thread_local=False)
+    lock.acquire()
     server = helper.Server(place, lock, "for this test", idle=600.0)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -21,9 +22,8 @@ def test_a_helper_that_nobody_asks_ends(tmp_path):
     server._idle = 0.0
     thread.join()
     assert not os.path.exists(place.socket)
-    again = os.open(place.lock, os.O_RDWR)
-    fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(again)
+    with filelock.UnixFileLock(place.lock, timeout=0):
+        pass
 
 
 def test_ten_minutes_are_what_is_promised():
