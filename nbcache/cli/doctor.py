@@ -386,8 +386,7 @@ def _is_served(store: Store) -> bool:
 def check_hits(settings: Settings, store: Store, entries: list[EntryInfo]) -> Iterator[Finding]:
     """Whether there is anything that a program could hit, now or later."""
     what = "hits"
-    headers = [header for info in entries if (header := info.header) is not None]
-    made_for = {str(each.extra["cpu"]) for each in headers if "cpu" in each.extra}
+    made_for = set(layers.processors_of(store))
     wanted = {settings.cpu, *settings.cpu_ladder} - {values.HOST}
     if settings.cpu == values.HOST:
         with suppress(Exception):  # what is wrong with Numba has been said
@@ -400,7 +399,7 @@ def check_hits(settings: Settings, store: Store, entries: list[EntryInfo]) -> It
             what, f"no entry is for {', '.join(sorted(wanted))}: they are for {', '.join(sorted(made_for))}", advice
         )
     may_write = not settings.readonly and os.access(os.path.join(store.path, layout.OBJECTS), os.W_OK)
-    if not (headers or may_write or _is_served(store) or layer_places(settings)):
+    if not (entries or may_write or _is_served(store) or layer_places(settings)):
         advice = "let programs write it, run a daemon (`nbcache serve`), or name a layer in NBCACHE_LAYERS"
         yield wrong(what, "there is nothing in the store, and nobody adds anything: every look-up will miss", advice)
 

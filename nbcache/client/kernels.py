@@ -72,11 +72,7 @@ class Kernels:
             session.fault("looking up", unit)
             session.open_frame(None, reason=reasons.INTERNAL)
             return None
-        if found.caveats:
-            from nbcache.glue.capture.diagnostics import repeat
-
-            repeat(found.caveats)
-        return found.result
+        return found.with_warnings()
 
     def keep_kernel(self, pack: Callable[[CudaUnit, Frame], Packed]) -> None:
         """The compilation of the innermost frame succeeded: publish what *pack* makes of it."""
