@@ -6,6 +6,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 import time
 from html.parser import HTMLParser
 
@@ -284,6 +285,13 @@ def test_the_file(filled, nbcache, tmp_path, monkeypatch):
     os.symlink("precious", "link.html")
     assert nbcache("report", "--dir", filled.path, "link.html").status == 1
     assert (tmp_path / "precious").read_text() == "data"
+
+
+def test_without_jinja2_it_says_so(filled, nbcache, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    done = nbcache("report", "--dir", filled.path, "-")
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "pip install jinja2" in done.err
 
 
 def test_a_full_disk_leaves_the_last_report(filled, process, place):
