@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.passing import suppressed
 from nbcache.store import layout, standing
@@ -33,26 +33,32 @@ REASON: Final = "the store is full, and whom it was built for has more than a sh
 """Why an entry is evicted, for people."""
 
 
+class Victim(NamedTuple):
+    """An entry that is to be removed: where it lies, how large it is [bytes], and for whom it was built."""
+
+    path: str
+    size: int
+    asker: int
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to remove, least recently used first."""
 
-    remove: tuple[str, ...]
-    """Paths."""
-    freed: int
-    """Their size [bytes]."""
+    remove: tuple[Victim, ...]
     total: int
     """The size of everything before [bytes], with the files of publications."""
     entries: int
     """The number of entries before."""
-    sizes: tuple[int, ...] = ()
-    """The size of each of :attr:`remove` [bytes]."""
-    askers: tuple[int, ...] = ()
-    """For whom each of them was built."""
     pinned: int = 0
     """How many entries stay because published names refer to them."""
     problem: str | None = None
     """Why nothing is removed though there is too much, in one line."""
+
+    @property
+    def freed(self) -> int:
+        """The size of what is removed [bytes]."""
+        return sum(each.size for each in self.remove)
 
 
 def plan(
@@ -75,21 +81,21 @@ def plan(
     keys = frozenset[str]() if pinned is None else pinned.entries
     kept = sum(item.key in keys for item in found)
     if max_size <= 0 or total <= max_size:
-        return Plan((), 0, total, len(found), pinned=kept)
+        return Plan((), total, len(found), kept)
     if pinned is not None and pinned.problem is not None:
-        return Plan((), 0, total, len(found), pinned=kept, problem=pinned.problem)
-    free = [(item, asker(item)) for item in found if item.key not in keys]
-    whose, left = {item.path: uid for item, uid in free}, Counter[int]()
-    for item, uid in free:
-        left[uid] += item.size
+        return Plan((), total, len(found), kept, pinned.problem)
+    oldest = ordered((item for item in found if item.key not in keys), now, last_use)
+    free = [Victim(item.path, item.size, asker(item)) for item in oldest]
+    left = Counter[int]()
+    for each in free:
+        left[each.asker] += each.size
     share = _share(left.values(), int(max_size * LOW_WATER) - total + left.total())
     remove = []
-    for item in ordered((item for item, _ in free), now, last_use):
-        if left[whose[item.path]] > share:
-            remove.append(item)
-            left[whose[item.path]] -= item.size
-    paths, sizes = tuple(item.path for item in remove), tuple(item.size for item in remove)
-    return Plan(paths, sum(sizes), total, len(found), sizes, tuple(whose[path] for path in paths), kept)
+    for each in free:
+        if left[each.asker] > share:
+            remove.append(each)
+            left[each.asker] -= each.size
+    return Plan(tuple(remove), total, len(found), kept)
 
 
 def _share(sizes: Iterable[int], target: int) -> float:
@@ -115,16 +121,11 @@ def apply(decided: Plan, removed: Callable[[str, int, int], None] = lambda *_: N
     What can't be removed stays, without an error. *removed* is called with path, size and asker of each that went.
     """
     # From the last slot of a key to the first, since removing a slot moves the key's last one into its place.
-    planned = sorted(
-        zip(decided.remove, decided.sizes, decided.askers, strict=True),
-        key=lambda item: _slot_order(item[0]),
-        reverse=True,
-    )
     count = freed = 0
-    for path, size, asker in planned:
-        if remove_slot(path):
-            count, freed = count + 1, freed + size
-            removed(path, size, asker)
+    for each in sorted(decided.remove, key=lambda each: split_slot(each.path), reverse=True):
+        if remove_slot(each.path):
+            count, freed = count + 1, freed + each.size
+            removed(*each)
     return count, freed
 
 
@@ -155,7 +156,3 @@ def split_slot(path: str) -> tuple[str, int]:
         if path.endswith(layout.SUFFIXES[slot]):
             return path.removesuffix(layout.SUFFIXES[slot]), slot
     return path.removesuffix(layout.SUFFIX), 0
-
-
-def _slot_order(path: str) -> tuple[str, int]:
-    return split_slot(path)

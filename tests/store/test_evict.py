@@ -24,9 +24,13 @@ def item(name, size=10, mtime=0.0):
     return Item(f"/{name}", str(name), size, mtime)
 
 
+def gone(plan):
+    return tuple(each.path for each in plan.remove)
+
+
 def test_nothing_goes_while_there_is_room():
     plan = evict.plan([item("a"), item("b")], 20, 100.0, {})
-    assert plan == evict.Plan((), 0, 20, 2)
+    assert plan == evict.Plan((), 20, 2)
 
 
 def test_no_limit():
@@ -36,19 +40,19 @@ def test_no_limit():
 def test_the_least_recently_used_go_first_down_to_nine_tenths():
     items = [item(number, 10, float(number)) for number in range(11)]
     plan = evict.plan(items, 100, 100.0, {})
-    assert plan.remove == ("/0", "/1")
+    assert gone(plan) == ("/0", "/1")
     assert (plan.freed, plan.total, plan.entries) == (20, 110, 11)
 
 
 def test_usage_counts_as_use():
     items = [item("a", mtime=1), item("b", mtime=2), item("c", mtime=3)]
-    assert evict.plan(items, 22, 100.0, {"a": 50.0}).remove == ("/b", "/c")
-    assert evict.plan(items, 22, 100.0, {"a": 0.5}).remove == ("/a", "/b")
+    assert gone(evict.plan(items, 22, 100.0, {"a": 50.0})) == ("/b", "/c")
+    assert gone(evict.plan(items, 22, 100.0, {"a": 0.5})) == ("/a", "/b")
 
 
 def test_the_future_counts_as_now():
     items = [item("forged", mtime=1), item("fresh", mtime=99)]
-    assert evict.plan(items, 15, 100.0, {"forged": 1e12, "fresh": 1e15}).remove == ("/forged",)
+    assert gone(evict.plan(items, 15, 100.0, {"forged": 1e12, "fresh": 1e15})) == ("/forged",)
 
 
 items = st.lists(
@@ -60,20 +64,20 @@ items = st.lists(
 def test_the_plan_is_small_and_in_order(found, limit, used):
     plan = evict.plan(found, limit, 1500.0, used)
     by_path = {one.path: one for one in found}
-    assert plan.freed == sum(by_path[path].size for path in plan.remove)
+    assert plan.freed == sum(by_path[path].size for path in gone(plan))
     left = plan.total - plan.freed
     if limit == 0 or plan.total <= limit:
         assert plan.remove == ()
         return
     assert left <= int(limit * evict.LOW_WATER)
     # The last one removed was needed.
-    assert left + by_path[plan.remove[-1]].size > int(limit * evict.LOW_WATER)
+    assert left + plan.remove[-1].size > int(limit * evict.LOW_WATER)
 
     def use(path):
         return min(1500.0, max(by_path[path].mtime, used.get(by_path[path].key, 0.0)))
 
-    kept = [use(path) for path in by_path if path not in plan.remove]
-    assert not kept or max(map(use, plan.remove)) <= min(kept)
+    kept = [use(path) for path in by_path if path not in gone(plan)]
+    assert not kept or max(map(use, gone(plan))) <= min(kept)
 
 
 @pytest.fixture
@@ -82,16 +86,18 @@ def store(tmp_path):
 
 
 @given(st.sets(st.integers(0, 5)))
-def test_slots_stay_without_gaps(tmp_path_factory, gone):
+def test_slots_stay_without_gaps(tmp_path_factory, chosen):
     store = open_store(tmp_path_factory.mktemp("slots"))
     paths = [store.publish(header(guard=f"g{n}"), {"meta": b"m"}, durable=False).path for n in range(6)]
-    plan = evict.Plan(tuple(paths[n] for n in gone), 0, 0, 6, tuple(n + 1 for n in gone), (0,) * len(gone))
-    assert evict.apply(plan) == (len(gone), sum(plan.sizes))
-    assert sorted(one.header.guard for one in find(store)[0]) == [f"g{n}" for n in range(6) if n not in gone]
+    plan = evict.Plan(tuple(evict.Victim(paths[n], n + 1, 0) for n in chosen), 0, 6)
+    assert evict.apply(plan) == (len(chosen), plan.freed)
+    assert sorted(one.header.guard for one in find(store)[0]) == [f"g{n}" for n in range(6) if n not in chosen]
 
 
 def test_what_cannot_be_removed_stays(store):
-    assert evict.apply(evict.Plan(("/nonexistent/x.nbo", "/proc/version"), 0, 0, 0, (1, 1), (0, 0))) == (0, 0)
+    assert evict.apply(
+        evict.Plan((evict.Victim("/nonexistent/x.nbo", 1, 0), evict.Victim("/proc/version", 1, 0)), 0, 0)
+    ) == (0, 0)
 
 
 def test_split_slot():
@@ -181,14 +187,14 @@ def test_whoever_has_more_than_a_share_loses_of_his_own():
     large = [item(f"mallory{number}", 10, 50.0 + number) for number in range(10)]
     uses = {one.key: 99.0 for one in large}
     plan = evict.plan([*small, *large], 100, 100.0, uses, asker=lambda one: one.key[0])
-    assert plan.remove == tuple(one.path for one in large[:4])
+    assert gone(plan) == tuple(one.path for one in large[:4])
 
 
 def test_what_nobody_needs_of_a_share_the_others_have():
     def plan(*sizes):
         items = [item(f"{who}{number}", 10, number) for who, size in enumerate(sizes) for number in range(size)]
-        gone = evict.plan(items, 100, 100.0, {}, asker=lambda one: one.key[0]).remove
-        return [size - sum(path[1] == str(who) for path in gone) for who, size in enumerate(sizes)]
+        left = evict.plan(items, 100, 100.0, {}, asker=lambda one: one.key[0])
+        return [size - sum(path[1] == str(who) for path in gone(left)) for who, size in enumerate(sizes)]
 
     assert plan(11) == [9]
     assert plan(1, 12) == [1, 8]
@@ -201,5 +207,5 @@ def test_what_is_published_by_name_counts_and_stays_and_the_rest_is_shared():
     items = [item(f"{who}{number}", 10, number) for who in "ab" for number in range(8)]
     pinned = pins.Pins(frozenset(f"a{number}" for number in range(7)))
     gone = evict.plan(items, 100, 100.0, {}, pinned, asker=lambda one: one.key[0])
-    assert {path[1] for path in gone.remove} == {"b"}
+    assert {each.path[1] for each in gone.remove} == {"b"}
     assert gone.total - gone.freed <= 90
