@@ -162,7 +162,7 @@ class Zygote:
             else:
                 confinement.settle_alone()
             asked = json.loads(channel.unsealed([order], MAX_ORDER))
-            _limit(int(asked["bytes"]))
+            limit(int(asked["bytes"]))
             # What it uses meanwhile is what who asked would use.
             layout.READER.uid, layout.READER.aside = int(asked["asked"]), frozenset(asked["aside"])
         except (OSError, BadMessageError) as error:
@@ -198,7 +198,7 @@ def _outcome(asked: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"[:MAX_RESULT]}
 
 
-def _limit(size: int) -> None:
+def limit(size: int) -> None:
     """Give the address space *size* more than it has [bytes]; 0: no limit."""
     if size:
         with open("/proc/self/statm", "rb") as file:

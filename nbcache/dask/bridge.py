@@ -20,7 +20,6 @@ import errno
 import logging
 import math
 import os
-import resource
 import signal
 import sys
 import sysconfig
@@ -35,7 +34,7 @@ from distributed.security import Security
 from nbcache.daemon import channel, confinement, farm, syscalls
 from nbcache.daemon.channel import BadMessageError, Channel
 from nbcache.daemon.worker import Link
-from nbcache.daemon.zygote import MAX_ORDER, PROTOCOL_VERSION
+from nbcache.daemon.zygote import MAX_ORDER, PROTOCOL_VERSION, limit
 from nbcache.dask import node, results
 from nbcache.dask.results import BadResultError, Outcome
 
@@ -318,10 +317,7 @@ def become(uid: int) -> str:
 def confine() -> None:
     """Take from this process whatever it doesn't need any more. Raises OSError if the kernel can't."""
     threads = os.listdir("/proc/self/task")
-    with open("/proc/self/statm", "rb") as file:
-        used = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit(MEMORY)
     paths = {*_READABLE, *sys.path, *sysconfig.get_paths().values(), sys.prefix, sys.base_prefix}
     confinement.settle_speaker(sorted(path for path in paths if path and os.path.exists(path)))
     if len(threads) > 1:
