@@ -15,7 +15,7 @@ whatever looks, and it is closed while this thread looks: no hook is entered aga
 own code is taken for.
 
 Who reads decides. What Numba and nbcache read for themselves is in the key; Python's library and NumPy read for whoever
-called them. What somebody's code spells, a variable of the environment or a module that is loaded, its identity covers.
+called them. A variable of the environment that somebody's code spells its identity covers.
 
 Numba keeps what was typed and lowered for all later callers. So what is compiled later in the process isn't cached
 either; but for imports, since identities cover modules once they are loaded.
@@ -172,14 +172,12 @@ def _variable(_frame: FrameType, reader: FrameType, args: Sequence[Any]) -> str:
 _IMPORTED = "imported"
 
 
-def _imports_by_name(_frame: FrameType, reader: FrameType, args: Sequence[Any]) -> str:
+def _imports_by_name(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
     name, package, level = (*args, None, 0)[:3]
     name = name if level == 0 else f"{package}.{name}"
     if name not in sys.modules:
         return _loads(name)
-    if not _spells(reader, name) and not is_toolchain_module(name):
-        return "took a module whose name it had to compute"
-    return ""
+    return "" if is_toolchain_module(name) else "asked for a module by its name"
 
 
 def _imports(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
@@ -200,13 +198,6 @@ def _is_compilers(package: str) -> bool:
 
 def _seeks(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
     return "" if is_toolchain_module(args[0]) else "looked for a module"
-
-
-def _spells(frame: FrameType, name: str) -> bool:
-    """Whether the running code has the end of the module's *name* as text; then identity covers what it imports."""
-    last = name.rpartition(".")[2]
-    values = (*(frame.f_globals.get(each) for each in frame.f_code.co_names), *frame.f_code.co_consts)
-    return any(isinstance(value, str) and value.rpartition(".")[2] == last for value in values)
 
 
 def _opens(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:

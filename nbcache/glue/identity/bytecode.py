@@ -85,12 +85,6 @@ _FIELD, _NAME = r"\{[^{}\s]*", r"[^\W\d]\w*"
 """Patterns; compiling them takes longer than a hit, which seldom needs them."""
 _SERIALIZE = "serialize_object"
 _LOADS = frozenset(dis.opname[op] for op, (kind, _shift) in _KINDS.items() if kind in {_READ_GLOBAL, _READ_CELL})
-LOADS_LOCAL = frozenset(dis.opname[op] for op, (kind, _shift) in _KINDS_WITH_LOCALS.items() if kind == _READ)
-"""The names of instructions that load one local variable,"""
-LOADS_CONSTANT = frozenset(
-    name for name in dis.opmap if name.startswith(("LOAD_CONST", "LOAD_COMMON_CONST", "LOAD_SMALL"))
-)
-"""and of those that load a constant: `dis` knows which."""
 _CALLS = frozenset({"CALL", "CALL_METHOD", "CALL_FUNCTION"})
 SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "PRECALL", "PUSH_NULL"})
 """Instructions that say nothing of what a function does."""

@@ -153,13 +153,12 @@ def _describe_what_is_said(node: Node, function: FunctionType) -> None:
 
 def _describe_imports(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
     """What the body imports when it runs."""
-    for dotted, by_text in imported.imported_by(function, runs=not node.compiled).items():
+    for dotted in imported.imported_by(function):
         module = sys.modules.get(dotted, MISSING)
         node.watch_item(sys.modules, dotted, module)
         if isinstance(module, ModuleType) and (not is_toolchain_module(dotted) or dotted in _ALWAYS_THERE):
-            reads = _HANDED_ON if by_text else _reads_of_import(plan, dotted)
-            _describe_what_is_read(node, f"import {name}: {dotted}", module, plan, reads)
-        elif not node.compiled and not by_text:
+            _describe_what_is_read(node, f"import {name}: {dotted}", module, plan, _reads_of_import(plan, dotted))
+        elif not node.compiled:
             tell_imported(node, f"import {name}: {dotted}", dotted, _reads_of_import(plan, dotted))
 
 
@@ -276,10 +275,9 @@ def _describe_global(
     """A variable of a *scope*; the compiler looks for *builtin* ones among Python's, a function in its own."""
     value = scope.get(variable, MISSING)
     if type(scope) is not dict:  # Numba asks it as it asks for any item, and a subclass may answer what it likes
-        value = _item(scope, variable)
-        node.snapshot(lambda scope: [_item(scope, variable)], scope)
-    else:
-        node.watch_item(scope, variable, value)
+        msg = f"the global variables of {name}, which are a {type(scope).__qualname__}"
+        raise Unidentifiable(msg)
+    node.watch_item(scope, variable, value)
     if value is MISSING:
         value = builtin.get(variable, MISSING)
         node.watch_item(builtin, variable, value)
@@ -291,13 +289,6 @@ def _describe_global(
 
 _STARTED_WITH = frozenset({"argv", "orig_argv", "flags", "warnoptions", "_xoptions"})
 """What of `sys` is this process's, and not Python's."""
-
-
-def _item(scope: dict[str, Any], name: str) -> object:
-    try:
-        return scope[name]
-    except KeyError:
-        return MISSING
 
 
 _HANDED_ON: Iterable[Read] = (((), True),)
@@ -377,17 +368,17 @@ def _attribute(node: Node, module: ModuleType, name: str, *, asked: bool) -> obj
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # compiling asks again
-            value = getattr(module, name, MISSING)
+            value, again = getattr(module, name, MISSING), getattr(module, name, MISSING)
     except Exception as exc:
         let_pass(exc)
         msg = f"the module {module.__name__} fails when asked for {name} ({exc!r})"
         raise Unidentifiable(msg) from exc
+    if again is not value:
+        msg = f"the module {module.__name__} gives something else each time that it is asked for {name}"
+        raise Unidentifiable(msg)
     if plain and vars(module).get(name, MISSING) is value is not MISSING:  # it remembers its answer
         node.watch_item(scope, name, value)
     else:
-        from nbcache.glue.identity.attributes import insist_on_one_type
-
-        insist_on_one_type(value, lambda: getattr(module, name, MISSING), f"the module {module.__name__} for {name}")
         node.watch_attribute(module, name, value)
     return value
 

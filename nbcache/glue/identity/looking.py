@@ -7,12 +7,11 @@ What it finds by a way that can't be followed makes the function uncacheable.
 
 from __future__ import annotations
 
-import dis
 import io
 import sys
 import threading
 from contextlib import suppress
-from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, ModuleType
+from types import BuiltinFunctionType, FunctionType, GeneratorType, ModuleType
 from typing import TYPE_CHECKING
 
 from numba.core.dispatcher import Dispatcher
@@ -20,15 +19,7 @@ from numba.core.typing.typeof import typeof_impl
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
-from nbcache.glue.identity.bytecode import (
-    CLOSURE,
-    GLOBAL,
-    IMPORTED,
-    LOADS_CONSTANT,
-    LOADS_LOCAL,
-    SILENT,
-    nested_codes,
-)
+from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
 
@@ -44,49 +35,11 @@ _READERS = frozenset(
         "hasattr", "methodcaller", "vars",
     }
 )  # fmt: skip
-_TAKE_A_NAME = frozenset({"attrgetter", "getattr", "hasattr"})
 
 
 def computes_names(function: FunctionType, plan: CodePlan) -> bool:
-    """Whether code may read anything off what it has, by names that it doesn't spell."""
-    readers = _READERS & plan.attribute_names
-    if _other_names(function, plan) & _READERS - readers:  # by another name
-        return True
-    return bool(readers - _TAKE_A_NAME) or (bool(readers) and not all(map(_spells, nested_codes(function.__code__))))
-
-
-def _spells(code: CodeType) -> bool:
-    """Whether all names that *code* gives to ``getattr`` and the like are constants: ``getattr(a.b, "c", None)``."""
-    steps = _steps(code)
-    for i, step in enumerate(steps[:-_AHEAD]):
-        if step.argval not in _TAKE_A_NAME or step.opname not in _FINDS:
-            continue
-        position, given = i + 1, 0
-        if step.argval != "attrgetter":
-            position, given = _after_value(steps, position), 1
-        if steps[position].opname not in LOADS_CONSTANT or type(steps[position].argval) is not str:
-            return False
-        position, given = position + 1, given + 1
-        if step.argval == "getattr" and steps[position].opname in _LOADS:
-            position, given = _after_value(steps, position), 3
-        if not steps[position].opname.startswith("CALL") or steps[position].arg != given:
-            return False
-    return True
-
-
-def _after_value(steps: list[dis.Instruction], position: int) -> int:
-    """Where the instructions end that load a variable or constant and read attributes off it, one off the other."""
-    if steps[position].opname in _LOADS:
-        position += 1
-        while steps[position].opname in _ATTRIBUTES:
-            position += 1
-    return position
-
-
-def _steps(code: CodeType) -> list[dis.Instruction]:
-    """The instructions of *code*, the last one some times more, so that one may look ahead."""
-    steps = [step for step in dis.get_instructions(code) if step.opname not in _SILENT]
-    return steps + [steps[-1]] * _AHEAD
+    """Whether code may read anything off what it has, by names that it need not spell."""
+    return not _READERS.isdisjoint(plan.attribute_names | _other_names(function, plan))
 
 
 def _variables(function: FunctionType, plan: CodePlan) -> Iterator[tuple[Variable, object]]:
@@ -137,6 +90,7 @@ _LOOKS_AT = {
         {"astimezone", "fromtimestamp", "now", "strftime", "strptime", "timestamp", "today", "utcnow"}
     ),
     "the module in which something was made": frozenset({"getmodule"}),
+    "modules that it names by a text": frozenset({"__import__"}),
 }
 
 
@@ -184,11 +138,3 @@ def _looks_for_modules(function: FunctionType, plan: CodePlan) -> bool:
             for variable, reads in plan.reads.items()
         )
     )
-
-
-_AHEAD = 5
-"""How many instructions after one that is of interest are looked at."""
-_SILENT = SILENT | {"KW_NAMES"}
-_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_FINDS = _ATTRIBUTES | {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"}
-_LOADS = LOADS_CONSTANT | LOADS_LOCAL | _FINDS - _ATTRIBUTES

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 from numba.np import arraymath
 
-from nbcache.glue.identity import bytecode, imported, looking
+from nbcache.glue.identity import bytecode, imported
 from nbcache.glue.identity.bytecode import nested_codes
 
 
@@ -69,19 +69,4 @@ def test_each_instruction_that_loads_or_stores_local_variables_is_known():
     [("import a.b", 0, ()), ("from a.b import c, d", 0, ("c", "d")), ("from ..a.b import c", 2, ("c",)), ("z = 7, 8\nfrom .a.b import c", 1, ("c",))],
 )  # fmt: skip
 def test_imports_are_found_by_level_and_names(body, level, names):
-    assert list(imported._statements(code_of(body))) == [(level, "a.b", names)]
-
-
-@pytest.mark.parametrize(
-    ("body", "spells"),
-    [
-        ("return getattr(x, 'K')", True),
-        ("return getattr(x, 'K', 0)", True),
-        ("return getattr(x, 'K', None), getattr(x.a.b, 'K', y)", True),
-        ("return getattr(x, 'K', True)", True),
-        ("return getattr(x, y)", False),
-        ("return getattr(x, 'K' + y)", False),
-    ],
-)
-def test_names_that_code_spells_are_told_from_those_that_it_computes(body, spells):
-    assert looking._spells(code_of(body)) is spells
+    assert imported._statements_in(code_of(body)) == [(level, "a.b", names)]

@@ -41,6 +41,9 @@ def plain(name="mod", **attributes):
 # -- attributes that appear when asked ----------------------------------------------------------
 
 
+TUPLES = [(number, 2) for number in range(10)]
+
+
 class Properties(types.ModuleType):
     number = 1
 
@@ -55,7 +58,7 @@ class Answers(types.ModuleType):
     def __getattr__(self, name):
         if name != "K":
             raise AttributeError(name)
-        return (type(self).number, 2)
+        return TUPLES[type(self).number]
 
 
 def pep_562(number):
@@ -65,8 +68,9 @@ def pep_562(number):
         module.asked.append(name)
         if name != "K":
             raise AttributeError(name)
-        return (number, "x")
+        return value
 
+    value = (number, "x")
     vars(module)["__getattr__"] = answer
     return module
 
@@ -204,21 +208,21 @@ def test_a_module_that_is_loaded_when_asked(digest, tmp_path, monkeypatch):
     assert read(1) != read(2)
 
 
-def test_globals_that_answer_for_what_is_missing(digest):
-    class Scope(dict):
-        number = 1
+def test_a_module_that_makes_what_it_answers_each_time_is_refused(digest):
+    lazy = plain("lazy", __getattr__=lambda _name: float("2.5"))
+    with pytest.raises(Unidentifiable, match="the module lazy gives something else each time that it is asked for K"):
+        digest(function(READERS["attribute"], lazy=lazy))
 
+
+def test_globals_that_answer_for_what_is_missing_are_refused(digest):
+    class Scope(dict):
         def __missing__(self, name):
-            if name != "K":
-                raise KeyError(name)
-            return self.number
+            return 1
 
     code = compile("def f(): return K + len(())", "case.py", "exec").co_consts[0]
     scope = Scope(__name__="case")
-    f = njit(types.FunctionType(code, scope))
-    first = digest(f)
-    Scope.number = 2
-    assert digest(f) != first
+    with pytest.raises(Unidentifiable, match=r"the global variables of case:f, which are a .*Scope"):
+        digest(njit(types.FunctionType(code, scope)))
 
 
 def test_a_global_with_the_name_of_what_objects_have_is_watched_as_any_other(digest):

@@ -74,7 +74,7 @@ def by_map(modules, name):
         (by_another_name, True),
         (by_attrgetter, True),
         (by_dictionary, True),
-        (by_constants, False),
+        (by_constants, True),
         (by_a_sum, True),
         (by_a_call, True),
         (by_a_call_in_attrgetter, True),

@@ -47,9 +47,7 @@ def test_what_is_chosen_and_cannot_be_identified_is_a_miss_and_no_fault(run, tmp
     run(CHOOSES)
     assert run(CHOOSES) == ("21\n1 [] {}\n", "")
     said, complaints = run(CHOOSES, APP_EACH="1")
-    reason = (
-        "choose chooses what depends on the module library for K, where it finds something of another type each time"
-    )
+    reason = "choose chooses what depends on the module library gives something else each time that it is asked for K"
     assert (said.splitlines()[0], complaints) == ("TypingError", "")
     assert reason in said
     assert said.endswith(" {}\n")
