@@ -33,7 +33,7 @@ from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.classes_of_values import describe_class_of_values, is_read_for_values
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import without_addresses
-from nbcache.glue.identity.files import file_digest, module_digest
+from nbcache.glue.identity.files import file_digest
 from nbcache.glue.identity.idle import ENDS, leaf_of
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.node import Node, Unidentifiable
@@ -237,14 +237,10 @@ def _describe_module(node: Node, module: ModuleType) -> None:
     node.title = f"module {module_name(module.__name__)}"
     edition = edition_of(module)
     hand_on(node, module, edition)
-    if edition is not None:
-        node.part("edition", edition.encode(), edition)
-        return
-    path = getattr(module, "__file__", None)
-    if path is None:
+    if edition is None and getattr(module, "__file__", None) is None:
         msg = f"the module {module.__name__} as a value"
         raise Unidentifiable(msg)
-    node.part("file", node.check(module_digest, module), os.path.basename(path))
+    node.part("edition", (edition or "").encode(), edition or "")
 
 
 # -- everything else ---------------------------------------------------------------------------
@@ -276,12 +272,6 @@ def _describe_wrapped(node: Node, wrapper: Any) -> None:
     own = {name: value for name, value in attributes.items() if name not in usual or value is not usual[name]}
     if own:
         node.value("attributes", own, owned=True)
-
-
-def _describe_cached_property(node: Node, prop: Any) -> None:
-    for label in ("func", "attrname", "__doc__"):
-        node.watch_attribute(prop, label, getattr(prop, label))
-        node.value(label, getattr(prop, label))
 
 
 def _describe_cache(node: Node, cache: Any) -> None:
@@ -403,7 +393,6 @@ DESCRIBERS: dict[type, Describer] = {
     property: _describe_property,
     staticmethod: _describe_wrapped,
     classmethod: _describe_wrapped,
-    functools.cached_property: _describe_cached_property,
     type(functools.lru_cache(len)): _describe_cache,
     MappingProxyType: _describe_mapping,
     CodeType: _describe_code,

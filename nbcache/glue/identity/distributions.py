@@ -90,11 +90,7 @@ class Distributions:
         archive = _archive(path)
         if archive is not None:
             unknown.append((b"archive", archive))
-        if unknown:
-            contents = self._contents([os.fsdecode(place) for _path, place in unknown])
-            rows += (b"%s,%s" % (each, contents[os.fsdecode(place)].encode()) for each, place in unknown)
-            rows.sort()
-        return blake2b(b"\n".join(rows), digest_size=16).hexdigest()
+        return self._digest(rows, unknown)
 
     def metadata_of(self, path: str) -> str | None:
         """Where the installer wrote down what the distribution that owns a file consists of; None if none owns it."""
@@ -124,16 +120,18 @@ class Distributions:
                 if status.st_mtime_ns <= since and row.endswith(b",%d" % status.st_size):
                     rows.append(row)
                 else:
-                    unknown.append((path, os.fsdecode(b"%s/%s" % (site, path))))
+                    unknown.append((path, b"%s/%s" % (site, path)))
         except OSError as raised:  # it lacks a file
             let_pass(raised)
             return None
+        return f"{os.fsdecode(name.removesuffix(b'.dist-info'))} {self._digest(rows, unknown)}"
+
+    def _digest(self, rows: list[bytes], unknown: list[tuple[bytes, bytes]]) -> str:
+        """32 hex digits for rows of a record, and for the content of what it doesn't know, by path and place."""
         if unknown:
-            contents = self._contents([place for _path, place in unknown])
-            rows += (b"%s,%s" % (path, contents[place].encode()) for path, place in unknown)
-        rows.sort()
-        digest = blake2b(b"\n".join(rows), digest_size=16).hexdigest()
-        return f"{os.fsdecode(name.removesuffix(b'.dist-info'))} {digest}"
+            contents = self._contents([os.fsdecode(place) for _path, place in unknown])
+            rows += (b"%s,%s" % (path, contents[os.fsdecode(place)].encode()) for path, place in unknown)
+        return blake2b(b"\n".join(sorted(rows)), digest_size=16).hexdigest()
 
     def _contents(self, paths: list[str]) -> dict[str, str]:
         """Of each of these files what an installer would have recorded."""
