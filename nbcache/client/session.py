@@ -142,10 +142,8 @@ class ClientSession:
                 found = self.from_others(unit, look_up, found)
             if found.result is None:
                 self.open_frame(unit)
-            else:
-                if not len(self.frames):
-                    self.record(unit)
-                unit.take_options()
+            elif not len(self.frames):
+                self.record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self.fault("looking up", unit)
@@ -279,8 +277,7 @@ class ClientSession:
             elif unit is None:
                 return
             else:
-                with unit.options_untaken():
-                    stored = self.publishing.result(frame, unit, cres)
+                stored = self.publishing.result(frame, unit, cres)
                 if stored and len(self.frames) == 1:
                     self.record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
@@ -297,8 +294,7 @@ class ClientSession:
         if not self.enabled or frame is None or unit is None or unit.owner is not owner:
             return
         try:
-            with unit.options_untaken():
-                self.publishing.literals_requested(frame, unit, tuple(sorted(positions)))
+            self.publishing.literals_requested(frame, unit, tuple(sorted(positions)))
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self.fault("publishing", unit)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import functools
-import warnings
 import weakref
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import types
-from numba.core.typing.typeof import typeof
 
 from nbcache.glue import marks
-from nbcache.glue.identity.node import ANYTHING, Node, Unidentifiable
+from nbcache.glue.identity.node import ANYTHING, Node
 from nbcache.glue.identity.ownership import toolchain_name
-from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 IGNORED_MEMBERS = frozenset(
     {
@@ -77,40 +74,9 @@ def describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATT
         node.value(f"attribute {name}", value)
 
 
-def insist_on_one_type(value: object, ask: Callable[[], object], whom: str) -> None:
-    """Raise Unidentifiable if whoever gave *value* gives something of another type, or nothing, when *asked* again.
-
-    Numba asks several times, and refuses to compile that; an entry may be there all the same, for equal things that
-    are given by somebody who gives the same thing each time.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            again = ask()
-        except Exception as raised:
-            let_pass(raised)
-            raise Unidentifiable(f"{whom}, where it fails when asked again ({raised!r})") from raised
-        try:
-            alike = again is value or typeof(again) == typeof(value)
-        except Exception as raised:  # noqa: BLE001  what has no type isn't compiled, and a program's class may raise
-            let_pass(raised)
-            alike = type(again) is type(value)
-    if not alike:
-        raise Unidentifiable(f"{whom}, where it finds something of another type each time")
-
-
 def describe_what_was_set(node: Node, obj: Any) -> None:
     """What somebody set on what one of Numba's decorators made."""
     describe_attributes(node, obj, but=USUAL_ATTRIBUTES | attributes_of_methods(type(obj)))  # type: ignore[arg-type]
-
-
-def describe_what_was_set_on_jitclass(node: Node, cls: Any) -> None:
-    """The same on a jitclass, whose methods are properties that find their dispatchers in its type."""
-    made = IGNORED_MEMBERS.union(("_ctor", "_ctor_sig", "class_type"), cls.class_type.methods, cls.class_type.struct)
-    for member, value in node.watch_members(cls, ignored=made):
-        node.value(f"member {member}", value)
-    node.watch_attribute(cls, "__doc__", cls.__doc__)
-    node.value("documentation", cls.__doc__)
 
 
 def types_in(parts: Iterable[Any]) -> Iterator[types.Type]:
@@ -126,25 +92,16 @@ def types_in(parts: Iterable[Any]) -> Iterator[types.Type]:
             yield part
 
 
-def beside_code(typ: types.Type, names: Collection[str]) -> list[object]:
-    """What code that runs, and is given a type, may read by *names* off the function or class that the type stands for.
+def leads_to_code(typ: types.Type, names: Collection[str]) -> bool:
+    """Whether code that runs, and is given a type, may come by *names* to the function or class that it stands for.
 
-    Where that is compiled, only named, or a class of values, none of this counts.
+    Where that is compiled, only named, or a class of values, what such code may read of it doesn't count.
     """
+    if isinstance(typ, types.Dispatcher):
+        return "dispatcher" in names
     if isinstance(typ, types.ExceptionClass):
-        return [typ.exc_class] if "exc_class" in names else []
-    if isinstance(getattr(typ, "instance_class", None), type):
-        return [typ.instance_class] if not _LEADS_TO_CLASS.isdisjoint(names) else []
-    if not isinstance(typ, types.Dispatcher) or "dispatcher" not in names:
-        return []
-    dispatcher: Any = typ.dispatcher
-    usual = attributes_of_any(type(dispatcher)) | {"__wrapped__"}  # type: ignore[arg-type]
-    found: list[object] = []
-    for obj in (dispatcher, dispatcher.py_func):
-        found += [getattr(obj, name, None) for name in sorted(_SAID.intersection(names))]
-        own = {k: v for k, v in vars(obj).items() if k not in usual and not k.startswith(marks.PREFIX)}
-        found.append({k: v for k, v in own.items() if k in names or ANYTHING in names})
-    return found
+        return "exc_class" in names
+    return isinstance(getattr(typ, "instance_class", None), type) and not _LEADS_TO_CLASS.isdisjoint(names)
 
 
 _LEADS_TO_CLASS = frozenset({ANYTHING, "instance_class", "key"})

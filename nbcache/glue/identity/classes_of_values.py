@@ -3,17 +3,17 @@
 Numba makes a type of such a class and reads of it what values consist of: members and what they stand for, fields and
 their defaults, its name.  That counts where the class is compiled code's.  Methods and annotations don't: compiled code
 uses none of them, and Python code that does has the class as it is by then.  Code of others that runs while compiling
-may read anything of it; where such code takes part, all of the class counts besides (`Unit.classes_of_values`,
-`attributes.beside_code`).
+may read anything of it; where such code takes part, all of the class counts besides (`Unit.classes_of_values`), or
+nothing is cached (`attributes.leads_to_code`).
 """
 
 from __future__ import annotations
 
 import enum
-from types import FunctionType
+import inspect
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.identity.describe_numba import declared_parameters
 from nbcache.glue.identity.ownership import toolchain_name
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def describe_class_of_values(node: Node, cls: Any) -> None:
     node.snapshot(_fields_and_makers, cls)
     node.value("fields", tuple(_fields(cls)))
     for function in _made_by(cls):
-        declared = declared_parameters(function.__code__)
-        node.value("parameters", tuple((parameter, int(kind)) for parameter, kind in declared))
+        node.value("parameters", _parameters(function.__code__))
         node.value("defaults", function.__defaults__)
         node.value("other defaults", function.__kwdefaults__)
 
@@ -62,6 +61,13 @@ def describe_class_of_values(node: Node, cls: Any) -> None:
 def _members(cls: Any) -> list[object]:
     members = cls.__members__
     return [*members, *members.values(), *(member._value_ for member in members.values())]
+
+
+def _parameters(code: CodeType) -> tuple[object, ...]:
+    """What a function with this code declares."""
+    more = code.co_flags & inspect.CO_VARARGS, code.co_flags & inspect.CO_VARKEYWORDS
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + sum(map(bool, more))]
+    return names, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, more
 
 
 def _fields_and_makers(cls: type) -> list[object]:

@@ -102,7 +102,7 @@ class Describers:
             kind = self._by_type[type(obj)] = (*_describer_for(type(obj)), _is_individual(type(obj)))
         base, describer, node.individual = kind
         describer(node, obj)
-        if base not in _COMMON and describer not in _WITH_CLASS and _may_become_another(obj):
+        if base not in _COMMON and _may_become_another(obj):
             node.snapshot(_class_of, obj)
         if not compiled and not _DECORATED.isdisjoint(type(obj).__mro__):
             from nbcache.glue.identity.attributes import describe_what_was_set
@@ -186,8 +186,6 @@ _COMMON: dict[type, Describer] = {
     **describe_numba.DESCRIBERS,
     **describe_ufuncs.DESCRIBERS,
 }
-_WITH_CLASS = frozenset({describe_numba.describe_other_dispatcher})
-"""Describers of what must not be kept alive, which watch its class themselves, as those of what is common do."""
 _DECORATED = frozenset({UFuncDispatcher, DUFunc, GUFunc, CFunc, _Intrinsic})
 """What Numba's decorators make of functions, but for dispatchers, which say themselves what was set on them."""
 _WITH_THEIR_STATE: frozenset[type] = frozenset(

@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 import weakref
-from types import CodeType, MemberDescriptorType
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,94 +74,42 @@ _COMPILER = (
 """What a dispatcher compiles, and how, is in an object that it keeps."""
 
 
-def describe_other_dispatcher(node: Node, dispatcher: Any) -> None:
-    """A dispatcher of another target, which pickles as the name of its function and has no base in common with ours."""
-    node.title = f"{type(dispatcher).__name__} {function_name(dispatcher.py_func)}"
-    node.watch_attribute(weakref.proxy(dispatcher), "py_func", dispatcher.py_func)
-    edge_to_code(node, "py_func", dispatcher.py_func)
-    describe_options(node, dispatcher)
-    _describe_class_of(node, dispatcher)
-
-
-def _describe_simulated_kernel(node: Node, kernel: Any) -> None:
-    """What stands for a kernel in the CUDA simulator; grid and stream are those of its last launch."""
-    node.title = f"{type(kernel).__name__} {function_name(kernel.fn)}"
-    node.watch_attribute(kernel, "fn", kernel.fn)
-    edge_to_code(node, "py_func", kernel.fn)
-    for option in ("_device", "_fastmath", "_debug", "extensions"):
-        value = getattr(kernel, option)
-        node.watch_attribute(kernel, option, value)
-        node.value(f"option {option}", value)
-    _describe_class_of(node, kernel)
-
-
-def _describe_class_of(node: Node, obj: object) -> None:
-    """The class of a dispatcher, and what somebody's subclass keeps in it."""
-    cls = type(obj)
-    node.watch_attribute(weakref.proxy(obj), "__class__", cls)
+def _describe_class_of(node: Node, dispatcher: object) -> None:
+    """The class of a dispatcher.  Raises Unidentifiable for somebody's own, which may compile as it likes."""
+    cls = type(dispatcher)
+    node.watch_attribute(weakref.proxy(dispatcher), "__class__", cls)
     name = toolchain_name(cls)
-    if name is not None:
-        node.part("class", name.encode(), name)
-        return
-    from nbcache.glue.identity.attributes import attributes_of_methods
+    if name is None:
+        raise Unidentifiable(OTHER_DISPATCHER.format(cls=cls))
+    node.part("class", name.encode(), name)
 
-    node.edge("class", cls)
-    inherited = attributes_of_methods(cls)  # type: ignore[arg-type]
-    own = {key: value for key, value in vars(obj).items() if key not in inherited and not key.startswith("_nbcache")}
-    for key, value in sorted(own.items()):
-        node.watch_attribute(weakref.proxy(obj), key, value)
-        node.value(f"state {key}", value)
+
+OTHER_DISPATCHER = "a dispatcher of the class {cls.__module__}.{cls.__qualname__}, which isn't Numba's own"
 
 
 def _describe_frozen_defaults(node: Node, dispatcher: Any) -> None:
-    """The defaults that callers get, which were the function's when it was decorated."""
-    declared_then, function = dispatcher._compiler.pysig.parameters, dispatcher.py_func
-    parameters, code = declared_then.values(), function.__code__
-    frozen = [p for p in parameters if p.default is not p.empty]
-    usual = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    if (
-        not frozen and not function.__defaults__ and not code.co_flags & _VARIABLE
-        and not code.co_kwonlyargcount and not code.co_posonlyargcount
-        and tuple(declared_then) == code.co_varnames[: code.co_argcount] and all(p.kind is usual for p in parameters)
-    ):  # fmt: skip
+    """The parameters that callers go by, with their defaults: those that the function had when it was decorated."""
+    declared, code = dispatcher._compiler.pysig.parameters, dispatcher.py_func.__code__
+    parameters = declared.values()
+    plain = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters)
+    if plain and tuple(declared) == code.co_varnames[: code.co_argcount] and not code.co_flags & _VARIABLE:
         return  # nearly all
-    keywords = function.__kwdefaults__ or {}
-    current = [*(function.__defaults__ or ()), *(keywords[p.name] for p in parameters if p.name in keywords)]
-    declared = [(p.name, p.kind) for p in parameters]
-    if declared != declared_parameters(code):
-        # It had the signature of another one then (__signature__, __wrapped__), and callers go by that.
-        node.value("parameters at decoration", tuple((name, int(kind)) for name, kind in declared))
-    if len(frozen) != len(current) or any(p.default is not now for p, now in zip(frozen, current, strict=True)):
-        # None as well, where it has got some since.
-        node.value("with defaults at decoration", tuple(p.name for p in frozen))
-        for parameter in frozen:
+    node.value("parameters at decoration", tuple((p.name, int(p.kind)) for p in parameters))
+    for parameter in parameters:
+        if parameter.default is not parameter.empty:
             node.value(f"default at decoration: {parameter.name}", parameter.default)
 
 
 _VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
-def declared_parameters(code: CodeType) -> list[tuple[str, Any]]:
-    """What a function with this code declares, in the order of `inspect.signature`."""
-    positional, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    kinds: list[Any] = [inspect.Parameter.POSITIONAL_ONLY] * code.co_posonlyargcount
-    kinds += [inspect.Parameter.POSITIONAL_OR_KEYWORD] * (positional - code.co_posonlyargcount)
-    if code.co_flags & inspect.CO_VARARGS:
-        kinds.append(inspect.Parameter.VAR_POSITIONAL)
-    kinds += [inspect.Parameter.KEYWORD_ONLY] * code.co_kwonlyargcount
-    names = [*code.co_varnames[:positional], *code.co_varnames[positional:last]]
-    if code.co_flags & inspect.CO_VARARGS:
-        names.insert(positional, code.co_varnames[last])
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        kinds.append(inspect.Parameter.VAR_KEYWORD)
-        names.append(code.co_varnames[last + bool(code.co_flags & inspect.CO_VARARGS)])
-    return list(zip(names, kinds, strict=True))
-
-
 def describe_options(node: Node, owner: Any, what_for: str = "") -> None:
     """What somebody's decorator was asked for; what compiling adds to that doesn't count."""
     node.watch_size(owner.targetoptions)
     for option, value in sorted(owner.targetoptions.items()):
+        if isinstance(value, dict) and value:  # `parallel={...}`
+            msg = f"the option {option} of {node.title}, a dictionary, which Numba empties when it compiles"
+            raise Unidentifiable(msg)
         node.watch_item(owner.targetoptions, option, value)
         node.value(f"{what_for}option {option}", value)
     variables = getattr(owner, "locals", None)
@@ -171,7 +119,7 @@ def describe_options(node: Node, owner: Any, what_for: str = "") -> None:
         node.snapshot(_pieces, variables)
     elif variables is not None:
         node.watch_size(variables)
-    # Options that are dictionaries themselves (parallel={...}) are not edited in place.
+    # Lists among the options, such as those of libraries to link, are not edited in place.
     node.volatile = False
 
 
@@ -211,11 +159,10 @@ def _describe_cfunc(node: Node, cfunc: Any) -> None:
 
 def _describe_jitclass(node: Node, cls: Any) -> None:
     node.title = f"jitclass {module_name(cls.__module__)}:{cls.__qualname__}"
-    node.edge("class type", cls.class_type)
     if not node.compiled:
-        from nbcache.glue.identity.attributes import describe_what_was_set_on_jitclass
-
-        describe_what_was_set_on_jitclass(node, cls)
+        msg = f"{node.title}, of which code that runs while compiling may read what was set on it"
+        raise Unidentifiable(msg)
+    node.edge("class type", cls.class_type)
 
 
 def _describe_intrinsic(node: Node, intrinsic: _Intrinsic) -> None:
@@ -392,6 +339,5 @@ BY_NAME: dict[str, Describer] = {
     "numba.core.datamodel.manager:DataModelManager": _describe_data_models,
     "numba.core.ccallback:CFunc": _describe_cfunc,
     "numba.core.typing.context:BaseContext": _describe_context,
-    "numba.cuda.simulator.kernel:FakeCUDAKernel": _describe_simulated_kernel,
     "numba.experimental.jitclass.base:JitClassType": _describe_jitclass,
 }

@@ -18,8 +18,9 @@ from nbcache.glue.identity import (
     describe_python,
     describe_stencils,
 )
-from nbcache.glue.identity.describe_numba import describe_other_dispatcher
+from nbcache.glue.identity.describe_numba import OTHER_DISPATCHER
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.referred import Referred, describe_referred
 
 if TYPE_CHECKING:
@@ -40,9 +41,8 @@ def describer_for(cls: type) -> tuple[type, Describer]:
 def _describe_instance(node: Node, obj: Any) -> None:
     state = dictionary_of(obj) or {}
     if isinstance(state.get("py_func"), FunctionType) and isinstance(state.get("targetoptions"), dict):
-        describe_other_dispatcher(node, obj)
-    else:
-        describe_instance(node, obj)
+        raise Unidentifiable(OTHER_DISPATCHER.format(cls=type(obj)))
+    describe_instance(node, obj)
 
 
 DESCRIBERS: dict[type, Describer] = {

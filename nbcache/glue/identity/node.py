@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import marshal
 import weakref
 from operator import attrgetter
 from types import FunctionType, MappingProxyType
@@ -17,12 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-MAX_ITEMS = 1_000_000
+MAX_ITEMS = 100_000
 """How many items a container may have: all are compared whenever somebody asks."""
 ANYTHING = "*"
 """Among the names that code may read off a module: one that it computes."""
 _LONG = 2000
-_MANY = 1000
 
 
 class Unidentifiable(Exception):  # noqa: N818  a verdict, not a malfunction
@@ -118,10 +116,9 @@ class Node:
             # A node of its own: what is shared is described once, however often it is met.
             self.edge(label, value)
             return b"@"
-        if len(value) > _MANY:  # type: ignore[arg-type]
-            many = self._encode_many(label, value)
-            if many is not None:
-                return many
+        if len(value) > MAX_ITEMS:  # type: ignore[arg-type]
+            msg = f"{label} is a {kind.__name__} of {len(value)} items"  # type: ignore[arg-type]
+            raise Unidentifiable(msg)
         if kind is not tuple and kind is not frozenset:
             self.snapshot(_CONTAINERS[kind], value)
         if kind is dict:
@@ -153,17 +150,6 @@ class Node:
         for item in sorted(others, key=_name_of):  # so that processes come by most in one order
             self.edge(label, item)
         return [*parts, b"@" * len(others)]
-
-    def _encode_many(self, label: str, value: Any) -> bytes | None:
-        """A large container as Python's own C code writes it down, if it can."""
-        if len(value) > MAX_ITEMS:
-            msg = f"{label} is a {type(value).__name__} of {len(value)} items"
-            raise Unidentifiable(msg)
-        if type(value) is set or type(value) is frozenset or _written(value) is None:
-            return None
-        items = [*value, *value.values()] if type(value) is dict else value
-        self.strings += (item for item in items if type(item) is str)
-        return _digest_of_many(value) if type(value) is tuple else self.check(_digest_of_many, value)
 
     def watch_item(self, container: dict[str, Any], name: str, value: object) -> None:
         """The identity holds while ``container.get(name)`` is *value* (MISSING: absent)."""
@@ -221,20 +207,6 @@ def _text_of(name: str, owner: object) -> bytes:
     return str(attrgetter(name)(owner)).encode("utf-8", "surrogatepass")
 
 
-def _written(value: Any) -> bytes | None:
-    """The items of a container if they are nothing but plain values; one pass in C."""
-    items = [*value, *value.values()] if type(value) is dict else value
-    if not _WRITABLE.issuperset(map(type, items)):
-        return None
-    return marshal.dumps(value, 2)  # later versions write references, which depend on who else holds an item
-
-
-def _digest_of_many(value: Any) -> bytes:
-    written = _written(value)
-    return b"" if written is None else b"many" + hashlib.blake2b(written, digest_size=32).digest()
-
-
-_WRITABLE = frozenset({type(None), bool, int, float, complex, str, bytes})
 _MUTABLE = frozenset({list, dict, set})
 _NUMBERS = frozenset({bool, int, float, complex})
 

@@ -26,7 +26,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.typing import templates
 
 from nbcache.glue import marks
-from nbcache.glue.identity.attributes import beside_code, types_in
+from nbcache.glue.identity.attributes import leads_to_code, types_in
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.consulted import Ask
@@ -287,9 +287,9 @@ class Choices:
             names = {name for scope in answer.known[1].all() for some in scope.names for name in some}
             if answer.known[1].ends:
                 names.add(ANYTHING)
-            beside = [part for typ in types_in(opened) for part in beside_code(typ, names)]
-            if beside:
-                content += self._maker.engine.digest(beside)
+            if any(leads_to_code(typ, names) for typ in types_in(opened)):
+                msg = "code that runs while compiling and reads what the types that it is given stand for"
+                raise Unidentifiable(msg)
         if answer.hands_on is None:
             # Known of a type when its digest is.
             is_open = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeAlias
+from typing import Any
 
 from numba.core import compiler
 from numba.core.cpu_options import FastMathOptions, InlineOptions
@@ -90,15 +90,6 @@ def parsed(parser: Any, options: dict[str, Any]) -> compiler.Flags:
     own = {name: dict(value) if isinstance(value, dict) else value for name, value in options.items()}
     parser.parse_as_flags(flags, own)
     return flags
-
-
-Taken: TypeAlias = "list[tuple[dict[str, Any], dict[str, Any]]]"
-"""Dictionaries that are options, each with what it held."""
-
-
-def taken_from(options: dict[str, Any]) -> Taken:
-    """The dictionaries among options that Numba is about to empty: the next signature is compiled without them."""
-    return [(value, dict(value)) for value in options.values() if isinstance(value, dict) and value]
 
 
 def pipeline_of(owner: Any) -> Any:

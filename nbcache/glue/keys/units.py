@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import warnings
 import weakref
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from numba.core import compiler, sigutils
@@ -24,7 +23,7 @@ from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
-from nbcache.glue.keys.flags import Taken, flag_components, flag_parts, flags_of, pipeline_of, taken_from
+from nbcache.glue.keys.flags import flag_components, flag_parts, flags_of, pipeline_of
 from nbcache.glue.keys.key_maker import KeyMaker
 from nbcache.glue.keys.parts import CONDITIONS, Part, components_of, key_of_parts
 
@@ -66,8 +65,6 @@ class Unit:
         self.frames = frames
         self.conditions = conditions or maker.conditions.digest()
         self._patched = maker.conditions.patched
-        self.taken: Taken = []
-        """What Numba takes out of the owner's options when it compiles this."""
         self.content = b""
         """The owner's identity, once the key is known."""
         self._scope: Scope | None = None
@@ -268,24 +265,6 @@ class Unit:
         found = self.maker.engine.keeper(self.owner, reference[1])
         return self.reach().referent(reference) if found is None else found
 
-    def take_options(self) -> None:
-        """Leave the owner's options as compiling would have."""
-        for options, _content in self.taken:
-            options.clear()
-
-    @contextmanager
-    def options_untaken(self) -> Iterator[None]:
-        """While this is entered, the owner's options are what they were when the key was made."""
-        now = [dict(options) for options, _content in self.taken]
-        for options, content in self.taken:
-            options.update(content)
-        try:
-            yield
-        finally:
-            for (options, _content), content in zip(self.taken, now, strict=True):
-                options.clear()
-                options.update(content)
-
     def forget(self) -> None:
         """Let go of what the unit reaches; it is walked again when somebody asks."""
         self._nodes = self._reach = self._scope = self._walked = None
@@ -440,7 +419,4 @@ def unit_for(maker: KeyMaker, frames: FrameStack, owner: Any, sig: Any) -> Unit:
         kind, function, flags = "dispatcher", owner.py_func, flags_of(conditions, owner._compiler)
     else:
         kind, function, flags = "cfunc", owner._pyfunc, flags_of(conditions, owner._compiler)
-    unit = Unit(maker, frames, kind, owner, function, tuple(args), return_type, flags, conditions=conditions)
-    if kind != "ufunc":
-        unit.taken = taken_from(owner._compiler.targetoptions)
-    return unit
+    return Unit(maker, frames, kind, owner, function, tuple(args), return_type, flags, conditions=conditions)

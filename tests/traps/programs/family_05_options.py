@@ -330,8 +330,8 @@ PROGRAMS = (
     _setting("full-tracebacks", _BOUNDSCHECK_ALWAYS, NUMBA_FULL_TRACEBACKS="1"),
     trap("setting-optimized-python", 5, Step(files=_ASSERTS, argv=("-O", "main.py")), Step()),
     _setting("debuginfo", _DEBUG, NUMBA_DEBUGINFO="1"),
-    _taken("parallel-taken-apart", '@njit(parallel={"prange": False})'),
-    _taken("parallel-taken-apart-by-a-signature", '@njit("f4(f4[::1])", parallel={"prange": False})'),
-    _taken("parallel-that-is-all", '@njit(parallel={"fusion": False, "prange": True})'),
+    _taken("parallel-taken-apart", '@njit(parallel={"prange": False})', rerun="same"),
+    _taken("parallel-taken-apart-by-a-signature", '@njit("f4(f4[::1])", parallel={"prange": False})', rerun="same"),
+    _taken("parallel-that-is-all", '@njit(parallel={"fusion": False, "prange": True})', rerun="same"),
     _taken("parallel-of-a-callee", '@njit(parallel={"prange": False})', _CALLER, rerun="same"),
 )

@@ -297,8 +297,9 @@ PROGRAMS = (
         """,
         _CALL,
         ("1000", "2000"),
+        rerun="same",
     ),
-    _elsewhere("object-that-pickles-by-name", _KERNEL, _THING, ("1000", "2000")),
+    _elsewhere("object-that-pickles-by-name", _KERNEL, _THING, ("1000", "2000"), rerun="same"),
     _elsewhere(
         "state-of-a-dispatcher-subclass",
         _SUBCLASS,

@@ -132,6 +132,7 @@ PROGRAMS = (
     _read(
         "off-a-jitclass",
         "@jitclass([('a', types.int64)])\nclass thing:\n    def __init__(self):\n        self.a = 1\n" + _WEIGHT,
+        rerun="same",
     ),
     _read(
         "documentation-of-a-jitclass",
@@ -144,6 +145,7 @@ PROGRAMS = (
         thing.__doc__ = "a" * LEVEL
         """,
         "len(thing.__doc__)",
+        rerun="same",
     ),
     _read(
         "documentation-of-a-dispatcher",
