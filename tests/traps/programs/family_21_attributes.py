@@ -54,8 +54,7 @@ def _each_time(name: str, thing: str, use: str = "x * lib.K.a", *, differs: bool
         show("f", f, 7)
         """
     steps = Step(files={"main.py": main(body), "lib.py": py(_each(thing))}), Step(env={"APP_EACH": "1"})
-    options = {"rerun": "same"} if differs else {"hit": True}
-    return trap(f"asked-each-time-for-{name}", 21, *steps, differs=differs, cold=True, **options)
+    return trap(f"asked-each-time-for-{name}", 21, *steps, differs=differs, cold=True, rerun="same")
 
 
 _ANSWERING_GLOBALS = """
@@ -389,7 +388,7 @@ PROGRAMS = (
         Step(env={"APP_EACH": "1"}),
         cold=True,
         differs=False,
-        hit=True,
+        rerun="same",
     ),
     trap(
         "asked-each-time-by-what-is-chosen",
