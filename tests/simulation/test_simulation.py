@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parent))
-from nbsim import chart, hosts, servers
+from nbsim import chart, hosts, lanes, lanes_chart, servers
 
 KEYS = 12
 HOSTS = 20
@@ -58,3 +58,15 @@ def test_the_picture_is_drawn_from_the_figures():
     figures = json.loads(chart.DATA.read_text(encoding="utf-8"))
     assert chart.CHART.read_text(encoding="utf-8") == chart.picture(figures)
     assert all(figures[label] for label in chart.LABELS)
+
+
+def test_with_processors_cold_starts_take_less_down_to_the_longest_chain():
+    shares = lanes.shares()
+    for name, row in shares.items():
+        profile = lanes.profile_of(lanes.recorded()[name])
+        least = (lanes.IMPORTS + lanes.BEGINNING + lanes.MISS * max(profile.ranks())) / lanes.plain(profile)
+        assert row[1] <= lanes.MISS, name
+        assert row[2] < 0.95, name
+        assert row[16] <= max(0.25, 1.1 * least), name
+    assert min(row[16] for row in shares.values()) < 0.2
+    assert lanes_chart.CHART.read_text(encoding="utf-8") == lanes_chart.picture(shares)

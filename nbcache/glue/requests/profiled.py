@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nbcache.glue.keys.key_maker import KeyMaker
 from nbcache.glue.requests import carrying_out, postponed
@@ -17,7 +17,7 @@ from nbcache.glue.requests import carrying_out, postponed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nbcache.protocol.profiles import Profile
+    from nbcache.protocol.profiles import Profile, Unit
     from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
 
@@ -45,8 +45,7 @@ class Lane:
         """Compile for so long [s] at most; return whether there may be more to do. Raises RefusedError for a bad
         path.
         """
-        carrying_out.become(self._asked.path, self._store.trust)
-        postponed.begin()
+        self._begin()
         deadline = time.monotonic() + seconds
         while self._todo:
             if time.monotonic() > deadline or not may_go_on():
@@ -64,6 +63,10 @@ class Lane:
                 return True
             self._do(at)
         return False
+
+    def _begin(self) -> None:
+        carrying_out.become(self._asked.path, self._store.trust)
+        postponed.begin()
 
     def _waits(self, at: int) -> bool:
         """Whether somebody else is building what a unit is built upon."""
@@ -83,28 +86,37 @@ class Lane:
         unit = self._units[at]
         self.left += 1
         try:
-            request = unit.request(self._asked)
-            public, types = carrying_out.fetch(request, insist=False)
-            args, return_type = types or carrying_out.signature(request, public)
-            with postponed.turn_of(carrying_out.kernel_of(public)[0]):
-                key = carrying_out.key_now(request, self._maker, public, args, return_type)
+            key, build = self._find(unit)
             if not self._store.exists(key):
-                self._compile(at, key, public, args, return_type)
+                self._compile(at, key, build)
             self.left -= 1
         except carrying_out.RefusedError as error:
             _log.debug("%s of a profile is left to the program: %s", unit.function, error)
         except Exception as error:  # noqa: BLE001  what a profile names may raise what it likes, and others are left
             _log.debug("%s of a profile is left to the program: %r", unit.function, error)
 
-    def _compile(self, at: int, key: str, public: Any, args: tuple[Any, ...], return_type: Any) -> None:
+    def _find(self, unit: Unit) -> tuple[str, Callable[[], None]]:
+        """Today's key of a unit, and what compiles it."""
+        request = unit.request(self._asked)
+        public, types = carrying_out.fetch(request, insist=False)
+        args, return_type = types or carrying_out.signature(request, public)
+        with postponed.turn_of(carrying_out.kernel_of(public)[0]):
+            key = carrying_out.key_now(request, self._maker, public, args, return_type)
+
+        def build() -> None:
+            with carrying_out.complaining():
+                postponed.complete(public)
+                carrying_out.compile_for(public, args, return_type)
+
+        return key, build
+
+    def _compile(self, at: int, key: str, build: Callable[[], None]) -> None:
         lease = self._store.lease(key)
         if lease is None:
             self._elsewhere[at] = key
             return
         try:
-            with carrying_out.complaining():
-                postponed.complete(public)
-                carrying_out.compile_for(public, args, return_type)
+            build()
             self.built += 1
         finally:
             lease.release()
