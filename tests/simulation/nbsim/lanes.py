@@ -5,8 +5,8 @@ What runs is nbcache's own code: the order and the number of lanes (`protocol/pr
 are time, the store, and compiling: a unit takes the seconds that its profile recorded, after what it is built upon, if
 that isn't there.
 
-The program has a processor of its own. Lanes have the lowest priority: as many as there are processors share the rest.
-What they share beside processors (memory, its bandwidth) isn't simulated.
+The program has a processor for itself while it compiles. Lanes have the lowest priority and share the others; while the
+program waits for one of them, all of them. What they share beside processors (memory, its bandwidth) isn't simulated.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ class _Seen(others.Others):
 class _Process:
     """The program, or a lane."""
 
-    def __init__(self, host: _Host, rate: float, *, gives_way: bool) -> None:
-        self._host, self._rate, self.gives_way = host, rate, gives_way
+    def __init__(self, host: _Host, *, gives_way: bool) -> None:
+        self._host, self.gives_way = host, gives_way
         self.spent = 0.0
         self.store = _SeenStore(host.store, self)
         self.others = _Seen(Settings(dir="/nowhere"), self.store, Counters())
@@ -142,11 +142,15 @@ class _Process:
         """Compile a unit, and what it is built upon if that isn't there."""
         for each in self._host.profile.units[at].inside:
             self.need(each)
-        began, seconds = self._host.clock.now, MISS * self._host.profile.units[at].seconds
-        while (left := seconds - (self._host.clock.now - began) * self._rate) > 1e-9:
-            step = min(left / self._rate, patience.LOOK_SECONDS)
+        left = MISS * self._host.profile.units[at].seconds
+        while left > 1e-9:
+            self._host.compiling.add(self)
+            rate = self._host.rate_of(self)
+            step = min(left / rate, patience.LOOK_SECONDS)
             self._host.clock.sleep(step)
-            self.spent += step * self._rate
+            self.spent += step * rate
+            left -= step * rate
+        self._host.compiling.discard(self)
         self._host.store.publish(key_of(at))
 
     def need(self, at: int) -> None:
@@ -169,17 +173,27 @@ class _Host:
     def __init__(self, profile: Profile, processors: int) -> None:
         self.profile, self.clock, self.store = profile, Clock(), _Store()
         self._lanes = profile.lanes(processors) if processors > 1 else 0
-        self._rate = min(1.0, (processors - 1) / max(self._lanes, 1))
-        self._took = 0.0
+        self._processors, self._took = processors, 0.0
+        self.compiling: set[_Process] = set()
+
+    def rate_of(self, process: _Process) -> float:
+        """Return what part of a processor somebody has who compiles."""
+        if not process.gives_way:
+            return 1.0
+        lanes = sum(each.gives_way for each in self.compiling)
+        return min(1.0, (self._processors - (len(self.compiling) - lanes)) / lanes)
 
     def spent(self, key: str, _scope: str = "") -> float | None:
         holder = self.store.leased.get(key)
         return None if holder is None else holder.spent
 
     def run(self) -> float:
+        # Whoever may wait for next to nothing more gets past it, as with a clock that goes on by itself.
         time = SimpleNamespace(
-            monotonic=self.clock.monotonic, sleep=self.clock.sleep, process_time=self.clock.monotonic
-        )  # fmt: skip
+            monotonic=self.clock.monotonic,
+            sleep=lambda seconds: self.clock.sleep(max(seconds, 1e-3)),
+            process_time=self.clock.monotonic,
+        )
         with ExitStack() as stack:
             for module in (others, patience, profiled):
                 stack.enter_context(patch.object(module, "time", time))
@@ -189,7 +203,7 @@ class _Host:
         return self._took
 
     def _program(self) -> None:
-        process = _Process(self, 1.0, gives_way=False)
+        process = _Process(self, gives_way=False)
         self.clock.sleep(IMPORTS)
         if self._lanes:
             process.others.share(self.profile, ["lane"] * self._lanes)
@@ -200,7 +214,7 @@ class _Host:
         self._took = self.clock.now
 
     def _lane(self) -> None:
-        process = _Process(self, self._rate, gives_way=True)
+        process = _Process(self, gives_way=True)
         process.others.share(self.profile)
         self.clock.sleep(BEGINNING)
         lane = _Lane(process, self.profile)
