@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from nbcache.cli.place import open_store
@@ -33,7 +32,7 @@ def _list(args: argparse.Namespace) -> int:
     store = open_store(args)
     heads = profiles.heads(store.path, store.trust, _LISTED)
     if args.json:
-        print_json([asdict(head) for head in heads])
+        print_json([head._asdict() for head in heads])
         return 0
     rows = [
         (_short(head), sum(head.packages.values()), size(head.size), ago(head.written), head.program) for head in heads
@@ -48,7 +47,7 @@ def _show(args: argparse.Namespace) -> int:
     found = _found(store, args.name[0])
     ranks = found.ranks()
     if args.json:
-        print_json({**asdict(found.head), "units": [{**asdict(each), "value": None} for each in found.units]})
+        print_json({**found.head._asdict(), "units": [{**each._asdict(), "value": None} for each in found.units]})
         return 0
     print(printable(found.head.program))
     print(f"of uid {found.head.uid}, compiled last with {printable(found.head.toolchain)}")

@@ -126,7 +126,7 @@ def status(args: argparse.Namespace) -> int:
     if args.json:
         print_json(
             {
-                "daemons": [{**asdict(each), "alive": each.alive} for each in daemons],
+                "daemons": [{**each._asdict(), "alive": each.alive} for each in daemons],
                 "waiting": waiting,
                 "failures": [asdict(each) for each in failed],
             }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 import sys
@@ -136,4 +135,4 @@ def _with_device(request: Request) -> Request:
     # A module may compile kernels when it is imported, also for who wants a function for the CPU.
     seams = sys.modules.get("nbcache.glue.cuda.seams")
     kernels = None if seams is None else seams.known()
-    return request if kernels is None or not kernels.cc else dataclasses.replace(request, cc=kernels.cc)
+    return request if kernels is None or not kernels.cc else request._replace(cc=kernels.cc)

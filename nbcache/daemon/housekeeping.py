@@ -7,7 +7,6 @@ say so in a file of his own, and the owner's daemon does the rest.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import threading
@@ -239,4 +238,4 @@ def _have_rebuilt(store: Store, found: Entry, suspect: Suspect, audit: Audit, as
 def _request(found: Entry) -> Request | None:
     """Return what an entry can be asked for with, in the name of whom it was built for."""
     request, whose = requests.of_entry(found), standing.asker(found.header)
-    return request and dataclasses.replace(request, uid=os.geteuid() if whose == standing.OWNER else whose)
+    return request and request._replace(uid=os.geteuid() if whose == standing.OWNER else whose)

@@ -96,7 +96,7 @@ def from_store(store: Store) -> Iterator[Wish]:
             request = requests.of_entry(entry)
             if request is not None and (asked := (request.function, request.call, repr(request.types))) not in seen:
                 seen.add(asked)
-                yield _wish(dataclasses.replace(request, settings=settings))
+                yield _wish(request._replace(settings=settings))
 
 
 def from_module(name: str) -> Wish:
@@ -124,10 +124,10 @@ def for_capabilities(wishes: Iterable[Wish], ccs: Iterable[str]) -> list[Wish]:
         if wish.request is None:
             found += [dataclasses.replace(wish, name=f"{wish.name} for {cc}", cc=cc) for cc in ccs]
         elif wish.is_for_gpu:
-            found += [_wish(dataclasses.replace(wish.request, cc=cc)) for cc in ccs]
+            found += [_wish(wish.request._replace(cc=cc)) for cc in ccs]
         elif wish.request.module in with_kernels:
             # To import it may mean to compile kernels, for any device.
-            found.append(dataclasses.replace(wish, request=dataclasses.replace(wish.request, cc=ccs[0])))
+            found.append(dataclasses.replace(wish, request=wish.request._replace(cc=ccs[0])))
         else:
             found.append(wish)
     # A list that was recorded on several devices has some of them more than once.
@@ -208,7 +208,7 @@ def _granted(
         if wish.request is None:
             done = submit(jobs.import_module, wish.module, path, wish.cc, ticket=_ticket(wish))
         else:
-            request = dataclasses.replace(wish.request, path=(*wish.request.path, *path), settings=wish.settings)
+            request = wish.request._replace(path=(*wish.request.path, *path), settings=wish.settings)
             done = submit(jobs.build, request.line().decode(), False, ticket=_ticket(wish))
         pending[done] = wish
     for future in as_completed(pending):

@@ -36,8 +36,8 @@ the jobs, as many are told as fit in; of ``trusts`` and ``queues``, all or nothi
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from nbcache import processes
@@ -45,6 +45,7 @@ from nbcache.grammar import document, fields, flag, mapping, maybe, natural, num
 from nbcache.passing import let_pass, suppressed
 from nbcache.plain import one_line
 from nbcache.process import os, time
+from nbcache.records import Record
 from nbcache.store import atomic, content, layout
 from nbcache.store.folders import Folder
 
@@ -80,8 +81,7 @@ MAX_SHOWN: Final = 300
 """How much of a function's name and of a reason a heartbeat tells [characters]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(Record):
     """See the module."""
 
     name: str
@@ -100,12 +100,12 @@ class Heartbeat:
     born: int = 0
     place: str = ""
     trusts: tuple[int, ...] | None = None
-    queues: Mapping[int, int] = field(default_factory=dict)
+    queues: Mapping[int, int] = MappingProxyType({})
     finished: int = 0
-    working: Mapping[str, float] = field(default_factory=dict)
+    working: Mapping[str, float] = MappingProxyType({})
     """By the first digits of the key."""
     confined: str = ""
-    written: float = field(default=0.0, compare=False)
+    written: float = 0.0
     """When the file was written, by the clock of whoever keeps it [Unix s]; not in the file."""
 
     @property
@@ -188,7 +188,7 @@ def encode(heartbeat: Heartbeat) -> bytes:
     said.update({name: getattr(heartbeat, name) for name in _FIELDS})
     trusts, queues = heartbeat.trusts, heartbeat.queues
     said["trusts"] = None if trusts is None or len(trusts) > MAX_UIDS else trusts
-    said["queues"] = {} if len(queues) > MAX_UIDS else queues
+    said["queues"] = {} if len(queues) > MAX_UIDS else dict(queues)
     working = islice(heartbeat.working.items(), MAX_WORKING)
     said["working"] = {name[: SHOWN_DIGITS + SHOWN_SCOPE]: cpu for name, cpu in working}
     jobs = [
@@ -274,4 +274,4 @@ def _read(folder: Folder, name: str, trust: Trust) -> Heartbeat | None:
     found = content.read_json(
         name, MAX_HEARTBEAT, trust, folder.open, lambda data: Heartbeat(**_HEARTBEAT(content.parsed(data)))
     )
-    return None if found is None else replace(found[0], written=found[1].st_mtime)
+    return None if found is None else found[0]._replace(written=found[1].st_mtime)

@@ -35,7 +35,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nbcache.grammar import Malformed, choice, document, fields, hexadecimal, mapping, natural, number, several, text
@@ -43,6 +42,7 @@ from nbcache.passing import suppressed
 from nbcache.process import os, time
 from nbcache.protocol import requests
 from nbcache.protocol.requests import Request
+from nbcache.records import Record
 from nbcache.store import atomic, content, drops, layout
 from nbcache.trust import OPEN_FLAGS
 
@@ -79,8 +79,7 @@ NAME_SIZE: Final = 32
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Record):
     """See the module."""
 
     kind: str
@@ -108,14 +107,13 @@ class Unit:
     def request(self, asked: Request) -> Request:
         """Ask for this one from the environment of who *asked* for the profile."""
         source = "0" * 32 if self.value is None else None
-        return replace(
-            asked, key=self.key, kind=self.kind, function=self.function, signature=self.signature,
+        return asked._replace(
+            key=self.key, kind=self.kind, function=self.function, signature=self.signature,
             types=self.types, modules=self.modules, value=self.value, source=source,
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Record):
     """What its first line says of a profile, and where it lies."""
 
     program: str
@@ -129,12 +127,11 @@ class Head:
     """[bytes]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Record):
     """See the module."""
 
     head: Head
-    units: Sequence[Unit] = field(default_factory=list)
+    units: Sequence[Unit] = ()
 
     @property
     def seconds(self) -> float:
@@ -219,7 +216,7 @@ def merged(old: Profile | None, head: Head, units: Sequence[Unit], used: Iterabl
     for unit, listed in newest.values():
         inside = {places[listed[each].identity] for each in unit.inside} - {len(joined)}
         was_used = listed is rest and unit.key in seen
-        joined.append(replace(unit, used=now if was_used else unit.used, inside=tuple(sorted(inside))))
+        joined.append(unit._replace(used=now if was_used else unit.used, inside=tuple(sorted(inside))))
     return Profile(head, _latest(joined, MAX_UNITS))
 
 
@@ -233,7 +230,7 @@ def _latest(units: Sequence[Unit], most: int) -> list[Unit]:
 def _renumbered(units: Sequence[Unit], kept: Sequence[bool]) -> list[Unit]:
     places = {at: place for place, at in enumerate(at for at, stays in enumerate(kept) if stays)}
     return [
-        replace(units[at], inside=tuple(places[each] for each in units[at].inside if each in places)) for at in places
+        units[at]._replace(inside=tuple(places[each] for each in units[at].inside if each in places)) for at in places
     ]
 
 
@@ -360,7 +357,7 @@ def read(root: str, name: str, trust: Trust, uid: int | None = None) -> Profile 
     for folder in folders(root, trust, uid):
         if found is None or folder.status.st_uid == os.geteuid():
             found = read_from(folder, name, trust, parsed) or found
-    return None if found is None else replace(found[0], head=_placed(found[0].head, name, found[1]))
+    return None if found is None else found[0]._replace(head=_placed(found[0].head, name, found[1]))
 
 
 def folders(root: str, trust: Trust, uid: int | None = None) -> Iterator[Folder]:
@@ -401,12 +398,12 @@ def heads(root: str, trust: Trust, most: int = MAX_HEADS) -> list[Head]:
     for folder, name, _written in newest(root, trust, most=most):
         read = read_from(folder, name, trust, head_of, MAX_HEAD)
         if read is not None:
-            found.append(replace(_placed(read[0], name, read[1]), written=read[1].st_mtime))
+            found.append(_placed(read[0], name, read[1])._replace(written=read[1].st_mtime))
     return sorted(found, key=lambda head: -head.written)[:most]
 
 
 def _placed(head: Head, name: str, status: os.stat_result) -> Head:
-    return replace(head, name=name, uid=status.st_uid, size=status.st_size)
+    return head._replace(name=name, uid=status.st_uid, size=status.st_size)
 
 
 def of_package(root: str, package: str, trust: Trust) -> Profile | None:

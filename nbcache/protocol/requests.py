@@ -54,7 +54,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import capabilities
@@ -74,6 +74,7 @@ from nbcache.grammar import (
     several,
     text,
 )
+from nbcache.records import Record
 from nbcache.store import entry, layout
 
 if TYPE_CHECKING:
@@ -100,8 +101,7 @@ class BadRequestError(NbcacheError, ValueError):
     """Bytes that are no request of this version. Its text is one line for a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Record):
     """See the module; `by` is either `source` or `value`."""
 
     key: str
@@ -127,7 +127,7 @@ class Request:
     """Who asked, as the owner of the file says; not in the file. -1 for what was in none."""
     cc: str = ""
     """The compute capability of the client's device, such as ``9.0a``; "" where it is known to have none."""
-    toolkit: Mapping[str, str] = field(default_factory=dict)
+    toolkit: Mapping[str, str] = MappingProxyType({})
     """What identifies the client's CUDA toolkit, by label."""
 
     @property
@@ -185,6 +185,7 @@ class Request:
         said = {
             "nbcache": "request", "version": REQUEST_VERSION, **{name: getattr(self, name) for name in FIELDS},
             "value": None if self.value is None else base64.b64encode(self.value).decode("ascii"),
+            "toolkit": dict(self.toolkit),
         }  # fmt: skip
         line = json.dumps(said, separators=(",", ":"), ensure_ascii=True).encode("ascii")
         if len(line) > MAX_REQUEST:

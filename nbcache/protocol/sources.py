@@ -19,11 +19,11 @@ What is guaranteed
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from nbcache.grammar import Malformed, fields, natural, number
 from nbcache.protocol import profiles, requests
+from nbcache.records import Record
 from nbcache.store import layout
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ MAX_LINE: Final = 256 << 10
 MAX_FILES: Final = requests.MAX_ITEMS
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Record):
     """Those of one profile."""
 
     name: str
@@ -58,9 +57,9 @@ class Sources:
         """Ask for the profile, as many times as so many workers are of use."""
         found = []
         for lane in range(max(1, min(workers, self.most, profiles.MAX_LANES))):
-            request = replace(self.asked, types={**self.asked.types, "lane": lane})
+            request = self.asked._replace(types={**self.asked.types, "lane": lane})
             # Not under the keys of those that programs ask for: their lanes go on with the source that they have.
-            found.append(replace(request, key=layout.reserved(f"saved {request.source} {lane}")))
+            found.append(request._replace(key=layout.reserved(f"saved {request.source} {lane}")))
         return found
 
 
@@ -95,8 +94,8 @@ def _read(folder: Folder, name: str, trust: Trust) -> Sources | None:
     sources, status = found
     uid, program = status.st_uid, sources.program
     types = {"uid": uid, "package": "", "lane": 0}
-    asked = replace(sources.asked, source=name, function=f"profile:{program}", uid=uid, types=types)
-    return replace(sources, name=name, written=status.st_mtime_ns, asked=asked)
+    asked = sources.asked._replace(source=name, function=f"profile:{program}", uid=uid, types=types)
+    return sources._replace(name=name, written=status.st_mtime_ns, asked=asked)
 
 
 _SOURCES: Final = {"request": requests.parsed, "files": requests.FIELDS["path"], "lanes": natural, "since": number}

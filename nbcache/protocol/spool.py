@@ -29,7 +29,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -210,7 +210,7 @@ def _read(fd: int, waiting: Waiting, folder: Folder, trust: Trust) -> Request | 
         if problem is not None:
             return problem
         read = requests.read(read_up_to(fd, requests.MAX_REQUEST + 1))
-        request = replace(read, uid=status.st_uid)
+        request = read._replace(uid=status.st_uid)
     except OSError as error:
         let_pass(error)
         return None if error.errno in PASSING else f"it can't be read: {error.strerror or error}"

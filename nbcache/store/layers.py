@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import errno
 import stat
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os
+from nbcache.records import Record
 from nbcache.store import layout, tree
 from nbcache.store.directory import Refusal, Store
 from nbcache.store.entry import ASKED_BY, BESIDE
@@ -33,8 +33,7 @@ KEPT: Final = ("nbcache", "cpu", "strict", BESIDE)
 """What the header of an entry in a layer says besides its fields."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Record):
     """Where a layer is said to be, and by which name people know it: a package, or the path itself."""
 
     name: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import suppressed
@@ -33,8 +32,7 @@ class BadEntry(Record):
     removed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EntryInfo:
+class EntryInfo(Record):
     """An entry as a listing shows it. Nothing but its name was looked at: it may be damaged."""
 
     path: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import json
 import os
@@ -77,7 +76,7 @@ def test_nobody_can_lock_who_asked_first(store):
 @pytest.mark.parametrize("other", [{"function": "m:g"}, {"kind": "cfunc"}, {"types": {"args": []}}])
 def test_another_request_for_a_key_has_another_scope(other):
     """Mallory had something else fail under Bob's key, and Bob didn't ask for an hour."""
-    assert request().scope == dataclasses.replace(request(), host="elsewhere").scope != request(**other).scope
+    assert request().scope == request()._replace(host="elsewhere").scope != request(**other).scope
 
 
 def test_only_one_s_own_and_the_owner_s_notes_count(store):

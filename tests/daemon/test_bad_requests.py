@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import os
 import random
@@ -45,7 +44,7 @@ def request(**fields):
         host="here",
         pid=1,
     )
-    return dataclasses.replace(plain, **fields)
+    return plain._replace(**fields)
 
 
 def put(store, data, name=""):

@@ -5,7 +5,6 @@ They try to write where they have no business, to answer for others, to wedge wh
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -714,7 +713,7 @@ def test_two_users_requests_for_one_key(place, how):
     with daemons.daemon(store, "--workers", "1", python=python, extra={**packages, **trusted}) as daemon:
 
         def ask_as_other():
-            return [spool.submit(str(store), dataclasses.replace(each, path=(str(bad), *each.path))) for each in lines]
+            return [spool.submit(str(store), each._replace(path=(str(bad), *each.path))) for each in lines]
 
         for _ in range(2):
             paths = users.become(ask_as_other, 54322, 54322)

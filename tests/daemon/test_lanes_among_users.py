@@ -5,7 +5,6 @@ another's runs in its name, and no lane keeps anybody's keys.
 from __future__ import annotations
 
 import base64
-import dataclasses
 import os
 import pickle
 import shutil
@@ -60,13 +59,13 @@ def asked_for(town, name="good"):
     """How Bob's program asks for its function."""
     main = town.write("bob", name)
     (found,) = (each for each in town.recorded(main) if each.function == f"{name}:f")
-    return dataclasses.replace(found, path=(str(town.place / "bob"),))
+    return found._replace(path=(str(town.place / "bob"),))
 
 
 def lane(like, of, key, owner="mallory", name=NAME):
     """Ask for a profile from the environment of a request."""
-    return dataclasses.replace(
-        like, key=key, kind=requests.PROFILE, function="profile:main.py", signature="", source=name,
+    return like._replace(
+        key=key, kind=requests.PROFILE, function="profile:main.py", signature="", source=name,
         types={"uid": of, "package": "", "lane": 0}, path=(str(like.path[0]).replace("bob", owner),), components=(),
     )  # fmt: skip
 
@@ -227,8 +226,8 @@ def test_who_asks_for_what_is_last_in_another_s_backlog_has_a_place_of_his_own(t
     for number, gate in enumerate(gates):
         town.write("mallory", f"slow{number}", HOLDING.format(keys=[], gate=str(gate)).replace("print", "0 and print"))
     hers = [
-        dataclasses.replace(
-            like, key=key, function=f"slow{number}:f", path=(str(town.place / "mallory"),)
+        like._replace(
+            key=key, function=f"slow{number}:f", path=(str(town.place / "mallory"),)
         )
         for number, key in enumerate(("5a" * 32, "5b" * 32, like.key))
     ]  # fmt: skip

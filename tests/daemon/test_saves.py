@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -160,7 +159,7 @@ def test_directories_that_are_named_are_the_only_ones(store, place, at_once):
 
 
 def test_what_is_asked_for_is_the_profile_that_says_so_in_its_owners_name(store, files):
-    forged = dataclasses.replace(asked(), source="cd" * 16, types={"uid": 12345, "package": "lib", "lane": 7})
+    forged = asked()._replace(source="cd" * 16, types={"uid": 12345, "package": "lib", "lane": 7})
     profile = Profile(Head("main.py", {}, "", 1.0), [unit("f", 5.0)])
     profiles.write(store.path, NAME, profile, sources.line(forged, [str(files[0])], 99, 1.0))
     [found] = sources.read(store.path, store.trust, os.geteuid(), {}).values()
@@ -187,7 +186,7 @@ def test_a_line_is_of_a_size_whatever_was_imported(store):
     long = [f"/{'x' * 1000}/{number}.py" for number in range(2000)]
     said = sources.line(asked(), long, 1, 1.0)
     assert len(said) <= sources.MAX_LINE
-    assert sources.line(dataclasses.replace(asked(), path=tuple(long)), [], 1, 1.0) == profiles.NO_SOURCES
+    assert sources.line(asked()._replace(path=tuple(long)), [], 1, 1.0) == profiles.NO_SOURCES
 
 
 class Daemon:

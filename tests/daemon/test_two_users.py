@@ -5,7 +5,6 @@ Each asked for some functions first. Whatever happens, those keys are theirs, an
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import random
 import signal
@@ -107,8 +106,8 @@ class Course:
         folder = f"{self.town.place}/{USERS[uid]}{how}"
         if how:
             # What it imports has another source: it is what the job runs before that is found out.
-            request = dataclasses.replace(request, path=(folder, *request.path))
-        return as_user(uid, lambda: spool.submit(str(self.town.store), dataclasses.replace(request, path=(folder,))))
+            request = request._replace(path=(folder, *request.path))
+        return as_user(uid, lambda: spool.submit(str(self.town.store), request._replace(path=(folder,))))
 
     def answered(self, paths):
         daemons.wait_for(lambda: not any(map(os.path.exists, paths)), lambda: self.running.log[-3000:])
@@ -265,7 +264,7 @@ def test_a_user_s_backlog_keeps_nobody_waiting(town, place):
     with town.daemon("--workers", "1") as daemon:
 
         def of(uid, each):
-            return dataclasses.replace(each, path=(f"{place}/{USERS[uid]}",))
+            return each._replace(path=(f"{place}/{USERS[uid]}",))
 
         def built():
             lines = town.audited() if [*place.glob("store-one.state/*/audit*.jsonl")] else []

@@ -1,6 +1,5 @@
 """Requests as data: what is written is read again, and nothing else is taken for a request."""
 
-import dataclasses
 import json
 import random
 
@@ -13,11 +12,11 @@ from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
 from nbcache.store import layout
 
-BY_VALUE = dataclasses.replace(BY_REFERENCE, function="<dynamic>:<lambda>", source=None, value=b"\x80\x04\x00\xff")
+BY_VALUE = BY_REFERENCE._replace(function="<dynamic>:<lambda>", source=None, value=b"\x80\x04\x00\xff")
 
 
-KERNEL = dataclasses.replace(BY_REFERENCE, kind="cuda kernel", cc="9.0a", toolkit={"toolkit/nvvm": "0123"})
-WITH_DEVICE = dataclasses.replace(BY_VALUE, cc="8.0")
+KERNEL = BY_REFERENCE._replace(kind="cuda kernel", cc="9.0a", toolkit={"toolkit/nvvm": "0123"})
+WITH_DEVICE = BY_VALUE._replace(cc="8.0")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +108,7 @@ def test_compute_capabilities_as_people_write_them(text, cc):
 
 def test_a_request_that_is_too_long_is_not_written():
     with pytest.raises(BadRequestError, match="longer than"):
-        _ = dataclasses.replace(BY_VALUE, value=b"x" * requests.MAX_REQUEST).line()
+        _ = BY_VALUE._replace(value=b"x" * requests.MAX_REQUEST).line()
 
 
 def test_10000_mutated_requests():

@@ -1,6 +1,5 @@
 """The spool on a real filesystem: what lies there is looked at through the open descriptor, and by the rule of trust."""
 
-import dataclasses
 import errno
 import os
 import time
@@ -39,14 +38,14 @@ def reason(root, trust=TRUST):
 def test_a_request_goes_in_and_comes_out(root):
     path = spool.submit(root, BY_REFERENCE)
     assert spool.waits(path)
-    assert spool.take(only(root), TRUST) == dataclasses.replace(BY_REFERENCE, uid=os.geteuid())
+    assert spool.take(only(root), TRUST) == BY_REFERENCE._replace(uid=os.geteuid())
     spool.withdraw(path)
     assert not spool.waits(path)
     assert not spool.scan(root, TRUST)
 
 
 def test_a_file_in_the_spool_is_never_replaced(root):
-    first, second = spool.submit(root, BY_REFERENCE), spool.submit(root, dataclasses.replace(BY_REFERENCE, pid=5))
+    first, second = spool.submit(root, BY_REFERENCE), spool.submit(root, BY_REFERENCE._replace(pid=5))
     assert first != second
     assert {spool.take(waiting, TRUST).pid for waiting in spool.scan(root, TRUST)} == {BY_REFERENCE.pid, 5}
 
@@ -195,7 +194,7 @@ def test_a_stranger_s_request(root):
     assert spool.scan(root, TRUST) == []
     trusting = Trust(frozenset({4321}))
     (waiting,) = spool.scan(root, trusting)
-    assert spool.take(waiting, trusting) == dataclasses.replace(BY_REFERENCE, uid=4321)
+    assert spool.take(waiting, trusting) == BY_REFERENCE._replace(uid=4321)
 
 
 def test_a_file_that_vanished(root):
@@ -242,14 +241,14 @@ def test_failures_do_not_pile_up(root, monkeypatch):
     monkeypatch.setattr(spool, "MAX_FAILURES", 3)
     for number in range(5):
         key = f"{number:064x}"
-        spool.failed(root, dataclasses.replace(BY_REFERENCE, key=key), "x", 1)
+        spool.failed(root, BY_REFERENCE._replace(key=key), "x", 1)
         os.utime(f"{root}/v1/failed/{key}.json", (number, number))
     assert spool.sweep_failures(root) == 2
     assert {each.key for each in spool.failures(root)} == {f"{number:064x}" for number in (2, 3, 4)}
 
 
 def test_a_failure_of_one_environment(root):
-    elsewhere = dataclasses.replace(BY_REFERENCE, path=("/elsewhere",))
+    elsewhere = BY_REFERENCE._replace(path=("/elsewhere",))
     spool.failed(root, BY_REFERENCE, "no such module", scope=BY_REFERENCE.scope)
     assert spool.failure(root, BY_REFERENCE.key, BY_REFERENCE.scope).reason == "no such module"
     assert spool.failure(root, elsewhere.key, elsewhere.scope) is None

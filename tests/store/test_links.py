@@ -1,6 +1,5 @@
 """Directories of a store that are symbolic links: nothing behind them is listed, read or removed."""
 
-import dataclasses
 import os
 
 import pytest
@@ -21,8 +20,8 @@ def store(tmp_path):
     store.write_usage({"hits": {key(): 1}})
     spool.submit(store.path, BY_REFERENCE)
     for number in range(spool.MAX_FAILURES + 3):
-        spool.failed(store.path, dataclasses.replace(BY_REFERENCE, key=key(number)), "no")
-    heartbeats.write(store.path, dataclasses.replace(SIGN, beat=1.0))
+        spool.failed(store.path, BY_REFERENCE._replace(key=key(number)), "no")
+    heartbeats.write(store.path, SIGN._replace(beat=1.0))
     for name in (layout.LEASES, layout.USAGE, layout.REQUESTS, layout.FAILED, layout.DAEMON, SHARD):
         for file in ("anything", ".left.tmp"):
             with open(f"{store.path}/{name}/{file}", "w"):

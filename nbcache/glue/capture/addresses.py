@@ -142,7 +142,7 @@ def has_state(module: str) -> bool:
 
     Each function that is compiled has its own, and those of one key would share one.
     """
-    return re.search(_STATE, module) is not None
+    return re.search(_STATE, module.partition("\ndefine ")[0]) is not None  # variables come first
 
 
 _STATE = (

@@ -169,11 +169,13 @@ class FrameStack(threading.local):
 
     def top(self) -> Frame | None:
         """The innermost open frame."""
-        return self._frames[-1] if self._frames else None
+        frames = self._frames  # of a thread: to look it up costs as much as all else here
+        return frames[-1] if frames else None
 
     def asked(self, generation: int) -> Names | None:
         """What the innermost open frame asked for at *generation* (`Consulted.at`), to add to; None if none is open."""
-        return self._frames[-1].consulted.at(generation) if self._frames else None
+        frames = self._frames
+        return frames[-1].consulted.at(generation) if frames else None
 
     def key_of(self, owner: object, args: tuple[Any, ...]) -> str:
         """The key of what is being compiled for *owner*, "" if nothing is: the other half of a recursion."""

@@ -220,7 +220,7 @@ def _live_location(frame: Frame, location: Location) -> LiveLocation | Location:
 
 def _code_line(frame: Frame, name: str, filename: str, line: int) -> Definition | None:
     reach = frame.reach
-    codes = None if reach is None else reach.codes_at(filename, line) or (line == 1 and reach.code_in(filename))
+    codes = None if reach is None else reach.codes_at(filename, line)
     if not codes:
         return None
     places = ((plan_of(code).digest, qualname_of(code), offsets) for code, offsets in codes)

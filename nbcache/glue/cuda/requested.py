@@ -6,7 +6,6 @@ answers for the device (`nbcache.glue.cuda.standin`).
 
 from __future__ import annotations
 
-import dataclasses
 from collections import ChainMap
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -47,8 +46,7 @@ def request_for(unit: CudaUnit, *, explain: bool = True, by_value: bool = True) 
         raise UnaskableError(msg)
     public = _public(unit.owner)
     asked = requested.request_for(unit, explain=explain, by_value=by_value, public=public, dump=_dump)
-    return dataclasses.replace(
-        asked,
+    return asked._replace(
         # In the order in which they registered something: it counts.
         modules=tuple(unit.registering_modules())[:MAX_ITEMS],
         toolchain=unit.summary()[:MAX_TEXT],

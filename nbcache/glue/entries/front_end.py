@@ -15,6 +15,7 @@ references. The second one is of the lines in no order, without the names of loc
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -126,9 +127,15 @@ def canonical(module: str) -> str:
 
 def _spelt(text: str, pattern: re.Pattern[str], names: dict[str, str]) -> str:
     parts = pattern.split(text)
-    spelt = {each: _renamed(each, names) for each in dict.fromkeys(parts[1::2])}
+    spelt = {each: each if _is_lasting(each) else _renamed(each, names) for each in dict.fromkeys(parts[1::2])}
     parts[1::2] = map(spelt.__getitem__, parts[1::2])
     return "".join(parts)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_lasting(text: str) -> bool:
+    """Whether nothing in a name, or a constant, belongs to a process: of those most are in every module."""
+    return text[0] == "@" and _FLAGS.search(text) is None and _CHANGING.search(text) is None
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:

@@ -149,7 +149,16 @@ def in_one_frame(original: Any, _session: Session) -> Any:
                 self._failed_cache[key] = failed = error
         raise failed
 
+    compile.__code__ = compile.__code__.replace(co_stacksize=_ROOM)
     return compile
+
+
+_ROOM = 1 << 14
+"""How much room a compilation is given where Python keeps frames [objects].
+
+That consists of chunks of 16 KiB. Where one ends amid calls that are made by the thousand, each call maps a new one and
+gives it back, which takes several µs. A frame that fits in none has one to itself, which has room for others behind it.
+"""
 
 
 def _include_existing(session: Session, callee: Any, args: tuple[Any, ...]) -> None:

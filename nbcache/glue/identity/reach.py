@@ -120,19 +120,19 @@ class Reach:
 
     @_and_beyond
     def codes_at(self, filename: str, line: int) -> list[tuple[CodeType, tuple[int, ...]]] | None:
-        """Code objects with bytecode for this line, each with the offsets of that bytecode; None if there are none."""
+        """Code objects with bytecode for this line, each with the offsets of that bytecode; None if there are none.
+
+        For line 1, which stands for what is on no line of a file, the first code object of that.
+        """
         found = []
-        for code in self._codes.get(filename, ()):
+        codes = self._codes.get(filename, [])
+        for code in codes:
             offsets = tuple(start for start, _end, at in code.co_lines() if at == line)
             if offsets:
                 found.append((code, offsets))
+        if line == 1 and not found:
+            found = [(code, ()) for code in codes[:1]]
         return found or None
-
-    @_and_beyond
-    def code_in(self, filename: str) -> list[tuple[CodeType, tuple[int, ...]]] | None:
-        """The first code object of a file, for what is on no line of it; None if there is none."""
-        codes = self._codes.get(filename)
-        return None if codes is None else [(codes[0], ())]
 
     @_and_beyond
     def line_of(self, digest: bytes, qualname: str, offsets: tuple[int, ...]) -> tuple[str, int]:

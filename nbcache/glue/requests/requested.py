@@ -8,7 +8,6 @@ argument, of a default that is an array, of a class of ``__main__``) goes with t
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import io
 import os
@@ -112,7 +111,7 @@ def profile_request(maker: KeyMaker, program: str, name: str, uid: int, package:
         **_from_here(maker),
     )
     of = f"{request.scope} {request.source} {request.toolchain}"
-    return dataclasses.replace(request, key=layout.reserved(of))
+    return request._replace(key=layout.reserved(of))
 
 
 def _insist_on_interpreter() -> None:

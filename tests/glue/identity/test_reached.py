@@ -36,6 +36,14 @@ def test_an_object_that_cannot_be_asked_whether_it_is_true_is_found():
     assert Reach([node], beyond=list).referent((0, node.digest)) is array
 
 
+def test_what_is_registered_is_not_walked_for_a_line_that_nothing_is_on():
+    """Numba says so of whatever it can't place; to walk all of several packages takes seconds."""
+    code = test_an_object_that_cannot_be_asked_whether_it_is_true_is_found.__code__
+    reach = Reach([Node(test_an_object_that_cannot_be_asked_whether_it_is_true_is_found, "f")], beyond=lambda: 1 / 0)
+    assert reach.codes_at(__file__, 1) == [(code, ())]
+    assert [each for each, _offsets in reach.codes_at(__file__, code.co_firstlineno + 1)] == [code]
+
+
 def test_an_array_is_bound_by_its_address_beside_what_is_registered(run):
     for warm in (False, True):
         assert run(f"WARM = {warm}\n" + BESIDE_A_REGISTRATION) == ("21.0 {}\n", "")

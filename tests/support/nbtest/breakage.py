@@ -186,10 +186,8 @@ def a_queue_of_10000_requests(scene):
             modules=(), path=(str(scene.folder),), interpreter=sys.executable, settings={}, toolchain="", components=(),
             created=time.time(), host="host", pid=1,
         )  # fmt: skip
-        import dataclasses
-
         for number in range(10_000):
-            assert spool.submit(str(scene.store), dataclasses.replace(like, key=f"{number:064x}"))
+            assert spool.submit(str(scene.store), like._replace(key=f"{number:064x}"))
         yield {}
 
 

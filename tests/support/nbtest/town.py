@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import time
@@ -110,7 +109,7 @@ class Town:
         if not copy.exists():
             copy.write_bytes(self.entry().read_bytes())
         self.write("mallory", name, FORGING.format(copy=str(copy), store=str(self.store)))
-        hers = [dataclasses.replace(each, path=(str(self.place / "mallory"), *each.path)) for each in asked]
+        hers = [each._replace(path=(str(self.place / "mallory"), *each.path)) for each in asked]
         return as_user(MALLORY, lambda: [spool.submit(str(self.store), each) for each in hers])
 
     def audited(self):
