@@ -16,8 +16,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = [
-    "has_rights_of_its_own", "heeds_environment", "is_frozen", "is_wanted", "nothing_collected", "opened", "os",
-    "out_of_the_way", "time",
+    "collected_later", "has_rights_of_its_own", "heeds_environment", "is_frozen", "is_wanted", "nothing_collected",
+    "opened", "os", "out_of_the_way", "time",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -132,12 +132,10 @@ def out_of_the_way(fd: int) -> int:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
-class nothing_collected:  # noqa: N801  named as what it is like
-    """Around importing, which makes thousands of objects that all stay.
+class collected_later:  # noqa: N801  named as what it is like
+    """Around what makes thousands of objects that all stay.
 
-    A full collection amid them, which looks at all that Numba is made of, would be a third of what waking costs.
-    Nor does it fall right behind: what was made counts as old, without being looked at, and Python looks at everything
-    when the program itself has made enough for that.
+    A full collection amid them, which looks at all that Numba is made of, takes as long as making them.
     """
 
     def __enter__(self) -> None:
@@ -147,6 +145,19 @@ class nothing_collected:  # noqa: N801  named as what it is like
         self.ours = gc.isenabled() and (threading is None or threading.active_count() == 1)
         if self.ours:
             gc.disable()
+
+    def __exit__(self, *_raised: object) -> None:
+        """End."""
+        if self.ours:
+            gc.enable()
+
+
+class nothing_collected(collected_later):  # noqa: N801  likewise
+    """The same around importing, of which all stays as long as the process.
+
+    Nor does a collection fall right behind: what was made counts as old, without being looked at, and Python looks at
+    everything when the program itself has made enough for that.
+    """
 
     def __exit__(self, *_raised: object) -> None:
         """End."""

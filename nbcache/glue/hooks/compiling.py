@@ -149,7 +149,7 @@ def in_one_frame(original: Any, _session: Session) -> Any:
                 self._failed_cache[key] = failed = error
         raise failed
 
-    compile.__code__ = compile.__code__.replace(co_stacksize=_ROOM)
+    compile.__code__ = compile.__code__.replace(co_stacksize=_ROOM)  # type: ignore[attr-defined]  # it is a function
     return compile
 
 

@@ -45,6 +45,7 @@ from nbcache.glue.identity.node import (
     TooMuchError,
     Unidentifiable,
 )
+from nbcache.process import collected_later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -207,7 +208,7 @@ class IdentityEngine:
         while True:
             common = self._in_common()
             try:
-                with common.growing():
+                with common.growing(), collected_later():
                     self._walk((root,), common.generation, use_memos=False, nodes=common.nodes)
                     node = common.nodes[self._compilable(root)][id(root)]
                     if node.scope.hands_on:  # type: ignore[union-attr]
