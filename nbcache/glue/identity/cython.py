@@ -22,7 +22,7 @@ def exported_as(address: int) -> tuple[str, str] | None:
     path = file_of(address)
     for module, loaded in sorted(sys.modules.items()) if path else ():
         if getattr(loaded, "__dict__", {}).get("__file__") == path:
-            for name in sorted(exports_of(loaded)):
-                if address_of(module, name) == address:
+            for name, exported in sorted(exports_of(loaded).items()):
+                if capsule(exported)[1] == address:
                     return module, name
     return None
