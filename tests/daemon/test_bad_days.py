@@ -5,7 +5,6 @@ Each is said once and survived: clients end with the right output, and once it i
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -482,9 +481,7 @@ def test_a_filesystem_hangs_that_requests_name(place, programs):
     impatient = {"NBTEST_PATIENT": ""}
     with daemons.daemon(store, "--workers", "1", extra=impatient) as daemon, disks.hanging_disk(place / "disk") as disk:
         for number in range(6):
-            asked = dataclasses.replace(
-                requests.read(line), key=f"{number:064x}", interpreter=f"{disk}/{number}/bin/python"
-            )
+            asked = requests.read(line)._replace(key=f"{number:064x}", interpreter=f"{disk}/{number}/bin/python")
             assert spool.submit(str(store), asked)
         programs.served(daemon, "meanwhile")
         daemons.wait_for(lambda: not daemons.spool(store), lambda: daemon.log)

@@ -1,6 +1,5 @@
 """Lanes: whose profiles they go through, when they make room, and when they go on."""
 
-import dataclasses
 import os
 import time
 from concurrent.futures import Future
@@ -85,7 +84,7 @@ def job(request, *paths, claims=None, running=False):
 
 
 def function(uid, key=KEY):
-    return dataclasses.replace(lane(uid), kind="dispatcher", function="lib:f", key=key)
+    return lane(uid)._replace(kind="dispatcher", function="lib:f", key=key)
 
 
 def daemon_with(*jobs, **more):

@@ -1,6 +1,5 @@
 """Profiles: what their files hold, in which order it is built, and whose word counts."""
 
-import dataclasses
 import os
 
 import pytest
@@ -226,7 +225,7 @@ def test_who_asks_for_a_profile_has_nobodys_key_and_who_asks_for_a_function_has_
     with pytest.raises(requests.BadRequestError, match="key"):
         requests.read(asked(key="5a" * 32).line())
     with pytest.raises(requests.BadRequestError, match="key"):
-        requests.read(dataclasses.replace(unit("f").request(asked()), key=layout.reserved("a lane")).line())
+        requests.read(unit("f").request(asked())._replace(key=layout.reserved("a lane")).line())
 
 
 def test_who_asks_for_a_profile_names_it():
