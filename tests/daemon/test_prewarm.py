@@ -130,7 +130,7 @@ def test_types_that_only_the_program_has(place, what):
 
 
 CONFIGURED = """
-from numba import njit, vectorize
+from numba import guvectorize, njit, vectorize
 SCALE = 1
 def configure(scale):
     global SCALE, ORDER
@@ -141,6 +141,10 @@ def scaled(x):
 @njit
 def outer(x):
     return scaled(x) + 1
+@guvectorize("(n)->(n)")
+def shifted(values, out):
+    for i in range(len(values)):
+        out[i] = values[i] + SCALE
 class Field:
     @staticmethod
     def add(a, b):
@@ -153,8 +157,9 @@ def test_what_reads_variables_that_the_program_has_set(place):
     (place / "model.py").write_text(CONFIGURED)
     main, warm = place / "main.py", place / "warm.jsonl"
     main.write_text(
-        "import model\nfrom numba import vectorize\nmodel.configure(4)\n"
+        "import model, numpy as np\nfrom numba import vectorize\nmodel.configure(4)\n"
         "add = vectorize(['int64(int64, int64)'])(model.Field.add)\nprint(model.outer(2), add(3, 4))\n"
+        "print(model.shifted(np.arange(3.0), np.empty(3)))\n"
     )
     assert proc.run([main], place / "first", {"NBCACHE_RECORD": str(warm)}).status == 0
     done = prewarm(place / "second", warm, cwd=place)

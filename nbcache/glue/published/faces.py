@@ -18,7 +18,7 @@ from nbcache.glue.identity.ownership import resolve
 from nbcache.glue.published.constants import constant
 from nbcache.glue.published.types import c_types, check_result, loop_dtypes, type_data
 from nbcache.glue.published.verdicts import OBJECT_MODE, Refused
-from nbcache.glue.requests.requested import argument_types
+from nbcache.glue.requests.requested import argument_types, python_function
 from nbcache.passing import suppressed
 from nbcache.protocol import manifests
 
@@ -51,14 +51,14 @@ def function(public: Any, signatures: Iterable[Any] | None, codes: Codes) -> man
 
 def name_of(public: Any) -> str:
     """What a person calls it."""
-    found = _python_function(public)
+    found = python_function(public)
     return str(getattr(found, "__qualname__", type(public).__name__))
 
 
 def unusable(public: Any, reason: str) -> manifests.Function | None:
     """A function that only Numba can run, if it can be imported where that is done."""
-    python_function = _python_function(public)
-    said = None if python_function is None else _said(python_function)
+    found = python_function(public)
+    said = None if found is None else _said(found)
     if said is None or said["source"] is None:
         return None
     return manifests.Function("numba", reason=reason, **said)
@@ -123,7 +123,7 @@ def _ufunc(public: Any, wanted: Wanted, codes: Codes) -> manifests.Function:
         signatures.append(_loop(cres, "ufunc wrapper", [*key.args, returns], codes))
     identity = _REORDERABLE if public.identity is None and public.reorderable else _IDENTITIES[public.identity]
     facts = manifests.Ufunc(public.nin, public.nout, identity, None)
-    return manifests.Function("ufunc", signatures=tuple(signatures), ufunc=facts, **_said(_python_function(public)))
+    return manifests.Function("ufunc", signatures=tuple(signatures), ufunc=facts, **_said(python_function(public)))
 
 
 def _gufunc(public: Any, _wanted: Wanted, codes: Codes) -> manifests.Function:
@@ -184,11 +184,3 @@ def _source(python_function: Any) -> str | None:
             resolve(module, qualname)
             return f"{module}:{qualname}"
     return None
-
-
-def _python_function(public: Any) -> Any:
-    for attribute in ("py_func", "_pyfunc", "__wrapped__"):
-        found = getattr(public, attribute, None)
-        if inspect.isfunction(found):
-            return found
-    return getattr(getattr(public, "_dispatcher", None), "py_func", None)

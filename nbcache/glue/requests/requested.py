@@ -183,8 +183,9 @@ def reads_assigned(public: Any) -> bool:
     """
     pending, seen = [public], set[int]()
     while pending:
-        function = _function_of(pending.pop())
-        if type(function) is not FunctionType or id(function) in seen:
+        found = pending.pop()
+        function = found if type(found) is FunctionType else python_function(found)
+        if function is None or id(function) in seen:
             continue
         seen.add(id(function))
         assigned = _assigned_in(function.__module__)
@@ -192,15 +193,19 @@ def reads_assigned(public: Any) -> bool:
             if not assigned.isdisjoint(code.co_names):
                 return True
             named = (function.__globals__.get(name) for name in code.co_names)
-            pending += [value for value in named if isinstance(value, Dispatcher | DUFunc)]
+            pending += [value for value in named if isinstance(value, Dispatcher | DUFunc | GUFunc)]
     return False
 
 
-def _function_of(public: Any) -> Any:
-    """What is compiled for what users know as *public*."""
-    if isinstance(public, DUFunc):
-        return public._dispatcher.py_func
-    return public._pyfunc if isinstance(public, CFunc) else getattr(public, "py_func", public)
+def python_function(public: Any) -> FunctionType | None:
+    """What is compiled for what users know as *public*; None for what isn't made of a function."""
+    if isinstance(public, GUFunc):
+        found = public.gufunc_builder.py_func
+    elif isinstance(public, DUFunc):
+        found = public._dispatcher.py_func
+    else:
+        found = public._pyfunc if isinstance(public, CFunc) else getattr(public, "py_func", None)
+    return found if type(found) is FunctionType else None
 
 
 @functools.lru_cache(maxsize=256)
