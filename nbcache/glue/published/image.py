@@ -29,7 +29,7 @@ from nbcache.protocol.manifests import ANCHOR, ImageFacts
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 _LINKERS: Final = ("ld", "ld.lld", "ld.bfd", "cc", "gcc", "clang")
 """What is looked for in PATH, in this order: a compiler only calls one of the others."""
@@ -93,17 +93,23 @@ def _emitted(bitcodes: Sequence[bytes], checks: Sequence[str], cpu: str) -> tupl
 
 def linked(bitcodes: Sequence[bytes], checks: Sequence[str]) -> Any:
     """Link bitcodes and texts into one module. Functions that several of them have a copy of are there once."""
-    module = _parsed(str(ir.Module()))
+    module, there = _parsed(str(ir.Module())), set[str]()
     for part in (*map(llvm.parse_bitcode, bitcodes), *map(_parsed, checks)):
-        there = {value.name for value in (*module.functions, *module.global_variables) if not value.is_declaration}
-        for value in (*part.functions, *part.global_variables):
-            if value.name in there and not value.is_declaration and value.linkage == llvm.Linkage.external:
-                value.linkage = llvm.Linkage.linkonce_odr
+        defined = {value.name: value for value in _values(part) if not value.is_declaration}
+        for name in there & defined.keys():
+            if defined[name].linkage == llvm.Linkage.external:
+                defined[name].linkage = llvm.Linkage.linkonce_odr
+        there |= defined.keys()
         module.link_in(part)
     cells = _recursions(module)
     if cells is not None:
         module.link_in(cells)
     return module
+
+
+def _values(module: Any) -> Iterator[Any]:
+    yield from module.functions
+    yield from module.global_variables
 
 
 def _recursions(module: Any) -> Any:
