@@ -38,6 +38,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nbcache import process
+from nbcache.passing import suppressed
 from nbcache.process import os
 from nbcache.records import Record
 from nbcache.values import HOST, READERS, read
@@ -132,9 +133,46 @@ class Settings(Record):
         return named or self.wait_seconds != DEFAULT_WAIT_SECONDS or self.wait_budget is not None
 
 
+class _Known(Record):
+    """Settings that were read where there were no files, and all else that they were read from."""
+
+    settings: Settings
+    environ: Mapping[bytes, bytes]
+    directory: str
+    """The one to which paths are relative."""
+    absent: tuple[str, ...]
+
+
+_known: _Known | None = None
+
+
 def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the settings of this process, or those a given environment means. Never raises."""
-    env = environment() if environ is None else environ
+    return _own() if environ is None else _read(environ)
+
+
+def _own() -> Settings:
+    """Read the settings of this process, unless what was read before holds: who loads functions asks before each."""
+    global _known  # noqa: PLW0603
+    env, directory, known = environment(), "", _known
+    raw = getattr(env, "_data", None)  # past the mapping, which decodes every variable
+    with suppressed(OSError):
+        directory = os.getcwd()
+    if known is not None and (known.environ, known.directory) == (raw, directory) and not _any_exists(known.absent):
+        return known.settings
+    paths, said = tuple(files(env)), dict(raw or {})
+    holds = raw is not None and directory and not _any_exists(paths)
+    found = _read(env)
+    _known = _Known(found, said, directory, paths) if holds else None
+    return found
+
+
+def _any_exists(paths: Iterable[str]) -> bool:
+    return any(map(os.path.lexists, paths))
+
+
+def _read(env: Mapping[str, str]) -> Settings:
+    """Read the settings that an environment means, and files."""
     problems: list[str] = []
     values: dict[str, Any] = {}
     sources = dict.fromkeys(NAMES, DEFAULT)

@@ -62,9 +62,10 @@ def up_to(most: int) -> Reader:
     """Return a reader of a whole number from 0 to *most*."""
 
     def read(value: Any) -> int:
-        if natural(value) > most:
+        found: int = natural(value)
+        if found > most:
             raise Malformed(f"at most {most}", value)
-        return int(value)
+        return found
 
     return read
 
@@ -142,7 +143,13 @@ def mapping(reader: Reader, most: float = math.inf, names: Reader = text) -> Rea
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict) or len(value) > most:
             raise Malformed("a mapping", value)
-        return {names(name): member(value, name, reader) for name in value}
+        found, name = dict(zip(map(names, value), value.values(), strict=True)), ""
+        try:
+            for name, each in found.items():
+                found[name] = reader(each)
+        except Malformed as error:
+            raise error.inside(name) from None
+        return found
 
     return read
 
@@ -161,10 +168,16 @@ def fields(readers: Mapping[str, Reader], *, others: bool = False) -> Reader:
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict) or (value.keys() != readers.keys() and not others):
             raise Malformed(f"a mapping of {', '.join(readers)}", value)
-        for name in readers:
+        for name in readers if others else ():
             if name not in value:
                 raise Malformed("there", None).inside(name)
-        return {name: member(value, name, reader) for name, reader in readers.items()}
+        found, name = {}, ""
+        try:
+            for name, reader in readers.items():
+                found[name] = reader(value[name])
+        except Malformed as error:
+            raise error.inside(name) from None
+        return found
 
     return read
 
@@ -184,7 +197,7 @@ def record(make: Any, *, others: bool = False, **given: Reader) -> Reader:
     """Return a reader of a record (or dataclass), by the types of its fields where no other reader is given."""
     readers = {name: given.get(name) or _BY_TYPE[kind] for name, kind in make.__annotations__.items()}
     read = fields(readers, others=others)
-    return lambda value: make(**read(value))
+    return lambda value: make(*read(value).values())
 
 
 _BY_TYPE: Final[Mapping[str, Reader]] = {

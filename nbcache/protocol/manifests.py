@@ -370,10 +370,19 @@ _TYPES: Final[Mapping[str, grammar.Reader]] = {
 
 
 _offset: Final = grammar.up_to((1 << 31) - 1)
+_SLOT: Final = [int, str, int]
+
+
+def _slot(value: Any) -> Slot:
+    # By hand: there are more of them than of all else.
+    if not isinstance(value, list) or list(map(type, value)) != _SLOT:
+        raise Malformed("an offset, a name and an addend", value)
+    _offset(value[0])
+    return tuple(value)
 
 
 def _slots(value: Any) -> tuple[Slot, ...]:
-    slots: tuple[Slot, ...] = several(row(_offset, text, grammar.whole))(value)
+    slots: tuple[Slot, ...] = several(_slot)(value)
     end = 0
     for offset, _symbol, _addend in slots:
         if offset < end:
