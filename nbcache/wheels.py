@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nbcache.protocol.manifests import Manifest
-    from nbcache.store import Store
+    from nbcache.store.directory import Store
 
 LOADER: Final = "_loader"
 """Where in the package the modules of nbcache lie."""

@@ -19,7 +19,8 @@ from nbcache.cli.prewarm import processors_of, wishes_of
 from nbcache.cli.serve import limits_of
 from nbcache.cli.text import CommandError, UsageError, printable, size
 from nbcache.secret import revealed
-from nbcache.store import Store, layers, layout
+from nbcache.store import layers, layout
+from nbcache.store.directory import Store
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:

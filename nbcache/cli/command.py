@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from nbcache.store import Store
+    from nbcache.store.directory import Store
 
 
 def given(args: argparse.Namespace) -> list[str]:

@@ -29,7 +29,8 @@ from nbcache.cli.place import FOUND, away_from_strangers, layer_places, settings
 from nbcache.cli.text import plural, print_json, printable, size, user_name
 from nbcache.errors import PublicationError
 from nbcache.protocol import heartbeats
-from nbcache.store import Refusal, Store, layers, layout, locks, pins, usage
+from nbcache.store import layers, layout, locks, pins, usage
+from nbcache.store.directory import Refusal, Store
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
@@ -310,12 +311,11 @@ def check_names(store: Store, entries: list[EntryInfo], limit: int = 0) -> Itera
         yield ok("published", text)
     for name in known:
         try:
-            missing = store.names.missing(store.names.read(name))
+            problem = store.names.missing(store.names.read(name))
         except PublicationError as error:
-            yield remark("published", str(error), "nobody can load it")
-            continue
-        if missing is not None:
-            yield remark("published", str(missing), "nobody can load it")
+            problem = error
+        if problem is not None:
+            yield remark("published", str(problem), "nobody can load it")
 
 
 def check_layers(settings: Settings) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Mapping
 
-    from nbcache.store import Store
+    from nbcache.store.directory import Store
     from nbcache.store.entry import Entry, Header
     from nbcache.store.listing import EntryInfo
     from nbcache.store.publication import Publication

@@ -22,7 +22,7 @@ from nbcache.trust import Trust
 if TYPE_CHECKING:
     import argparse
 
-    from nbcache.store import Store
+    from nbcache.store.directory import Store
     from nbcache.store.publication import Publication
 
 

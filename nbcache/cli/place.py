@@ -14,7 +14,8 @@ from nbcache.cli.text import CommandError, UsageError
 from nbcache.importing import Paths
 from nbcache.keyring import Keyring
 from nbcache.secret import revealed
-from nbcache.store import Refusal, Store, layout
+from nbcache.store import layout
+from nbcache.store.directory import Refusal, Store
 from nbcache.store.layers import Place, open_layer
 from nbcache.trust import Trust
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nbcache.daemon.prewarming import Wish
-    from nbcache.store import Store
+    from nbcache.store.directory import Store
     from nbcache.trust import Trust
 
 

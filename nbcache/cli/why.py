@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from nbcache.store import Store
+    from nbcache.store.directory import Store
     from nbcache.store.entry import Header
 
 SAME_KEY = (

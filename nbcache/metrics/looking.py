@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.metrics.ledger import Ledger
 from nbcache.protocol import heartbeats
-from nbcache.store import Refusal, Store, layout, quarantine
+from nbcache.store import layout, quarantine
+from nbcache.store.directory import Refusal, Store
 from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:

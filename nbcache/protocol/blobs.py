@@ -2,13 +2,13 @@ r"""A publication as bytes: a manifest and all that it refers to, for any wire.
 
 ::
 
-    BLOB_VERSION = 1
+    BLOB_VERSION = 2
 
     blob      = magic version length digest head manifest part*   ; integers little-endian
     magic     = 89 4E 42 50 0D 0A 1A 0A                          ; "\x89NBP\r\n\x1a\n"
     version   = u32                                              ; BLOB_VERSION
     length    = u32                                              ; bytes of the head
-    digest    = 32 bytes                                         ; blake2b-256 of all that follows
+    digest    = 32 bytes                                         ; blake2b-256 of the head
     head      = {"manifest": [digest, bytes],                    ; digests: 64 hex digits, blake2b-256
                  "objects": [digest, ...],                       ; where there is no image, of each code's object file
                  "parts": [[digest, bytes], ...],                ; all that it refers to
@@ -21,7 +21,8 @@ are encoded here. So parts that are left out, since the reader has them, change 
 
 What is guaranteed
 ------------------
-- **Every byte is covered**: by the digest, by what the head says of its parts, or by being one of a few values.
+- **Every byte is covered**, and once: by the digest, by those that the head has of the manifest and of the parts, or
+  by being one of a few values.
 - :func:`parse` takes no time and no memory that the size of its argument doesn't account for, unpickles nothing,
   imports nothing, and raises :class:`~nbcache.errors.ManifestError` alone, whatever it is given.
 
@@ -34,7 +35,6 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.grammar import Malformed, fields, hexadecimal, natural, row, several, text, whole
-from nbcache.keyring import Signature, is_name, unbase64
 from nbcache.passing import errors, suppressed
 from nbcache.records import Record
 from nbcache.store.content import MAX_SIGNATURES, blake2b, digest_of, parsed
@@ -42,12 +42,15 @@ from nbcache.store.content import MAX_SIGNATURES, blake2b, digest_of, parsed
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-BLOB_VERSION: Final = 1
+    from nbcache.keyring import Signature
+
+BLOB_VERSION: Final = 2
 MAGIC: Final = b"\x89NBP\r\n\x1a\n"
 MAX_HEAD: Final = 4 << 20
 """The largest head [bytes], and far above any: each part takes some 80 bytes of it."""
 _FIXED: Final = struct.Struct("<8sII32s")
 _DIGEST_SIZE: Final = 32
+_DAMAGED: Final = "they are cut off, damaged or altered"
 
 
 class Blob(Record):
@@ -59,7 +62,7 @@ class Blob(Record):
     parts: Mapping[str, int]
     """Digest and size [bytes] of all that the publication refers to."""
     here: Mapping[str, memoryview]
-    """Those of the parts that came along, by digest. They have their sizes; the digests are to be compared."""
+    """Those of the parts that came along, by digest: they are what they are said to be."""
     signed: tuple[Signature, ...]
 
     @property
@@ -85,9 +88,8 @@ def encode(
     head = _members(manifest, objects, parts)
     head += f',"here":{_encoded([listed.index(each) for each in parts if each in here])}'
     head += f',"signed":{_encoded([list(each) for each in signed])}}}'
-    body = b"".join([head.encode("ascii"), manifest, *(here[each] for each in parts if each in here)])
-    digest = blake2b(body, digest_size=_DIGEST_SIZE).digest()
-    return _FIXED.pack(MAGIC, BLOB_VERSION, len(head), digest) + body
+    start = _FIXED.pack(MAGIC, BLOB_VERSION, len(head), _raw_digest(head.encode("ascii")))
+    return b"".join([start, head.encode("ascii"), manifest, *(here[each] for each in parts if each in here)])
 
 
 def parse(data: bytes) -> Blob:
@@ -99,14 +101,21 @@ def parse(data: bytes) -> Blob:
     if version != BLOB_VERSION:
         raise errors.ManifestError(f"they are of version {version}, and this nbcache reads version {BLOB_VERSION}")
     body = view[_FIXED.size :]
-    if length > min(MAX_HEAD, len(body)) or blake2b(body, digest_size=_DIGEST_SIZE).digest() != digest:
-        raise errors.ManifestError("they are cut off, damaged or altered")
+    if length > min(MAX_HEAD, len(body)) or _raw_digest(body[:length]) != digest:
+        raise errors.ManifestError(_DAMAGED)
     try:
-        return _split(_HEAD(parsed(bytes(body[:length]))), body[length:])
+        head = _HEAD(parsed(bytes(body[:length])))
+        found = _split(head, body[length:])
     except Malformed as error:
         raise errors.ManifestError(f"what they say of themselves is wrong: {error.inside('head')}") from None
     except (ValueError, RecursionError) as error:
         raise errors.ManifestError(f"their head is not JSON ({type(error).__name__})") from error
+    digest, size = head["manifest"]
+    if size + sum(found.parts[part] for part in found.here) != len(body) - length:
+        raise errors.ManifestError(_DAMAGED)
+    if digest_of(found.manifest) != digest or any(digest_of(data) != part for part, data in found.here.items()):
+        raise errors.ManifestError(_DAMAGED)
+    return found
 
 
 def _split(head: Mapping[str, Any], rest: memoryview) -> Blob:
@@ -118,19 +127,14 @@ def _split(head: Mapping[str, Any], rest: memoryview) -> Blob:
     for digest in head["objects"]:
         if digest not in sizes:
             raise Malformed("one of the parts", digest).inside("objects")
-    digest, at = head["manifest"]
-    manifest = bytes(rest[:at])
-    if digest_of(manifest) != digest:
-        raise Malformed("the digest of what follows", digest).inside("manifest")
-    here, before = {}, -1
+    at = head["manifest"][1]
+    manifest, here, before = bytes(rest[:at]), {}, -1
     for index in head["here"]:
         if not before < index < len(listed):
             raise Malformed("a part that follows", index).inside("here")
         part, size = listed[index]
         here[part] = rest[at : at + size]
         at, before = at + size, index
-    if at != len(rest):
-        raise Malformed(f"{len(rest)} bytes altogether", at).inside("parts")
     return Blob(manifest, head["objects"], sizes, here, head["signed"])
 
 
@@ -145,6 +149,10 @@ def _digest(manifest: bytes, objects: tuple[str, ...], parts: Mapping[str, int])
     return digest_of(_members(manifest, objects, parts).encode("ascii"))
 
 
+def _raw_digest(data: bytes | memoryview) -> bytes:
+    return blake2b(data, digest_size=_DIGEST_SIZE).digest()
+
+
 def _encoded(value: Any) -> str:
     """Return lists, whole numbers, and texts that need no escapes, as JSON: nodes don't import the package for it."""
     if isinstance(value, list):
@@ -153,6 +161,8 @@ def _encoded(value: Any) -> str:
 
 
 def _signature(value: Any) -> Signature:
+    from nbcache.keyring import Signature, is_name, unbase64  # bytes that their reader trusts may have none
+
     signature = Signature(*row(text, text, natural, text)(value))
     with suppressed(ValueError):
         if is_name(signature.name) and all(map(unbase64, (signature.public, signature.value))):

@@ -17,18 +17,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.keyring import UNSIGNED, Keyring, group_of
 from nbcache.passing import errors
 from nbcache.protocol import blobs, manifests
 from nbcache.published import callables, load
-from nbcache.secret import revealed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from nbcache.config import Settings
     from nbcache.keyring import Group
     from nbcache.protocol.blobs import Blob
+    from nbcache.secret import Secret
 
 _BYTES: Final = "bytes"
 """What errors are about as long as nobody knows a name."""
@@ -48,7 +47,7 @@ def loads(data: bytes, settings: Settings, *, trusted: bool = False) -> Any:
     signers: tuple[Group, ...] = ()
     try:
         if trusted is not True:
-            signers = (_judge(blob, Keyring(word for word in revealed(settings.trusted_keys) if word != UNSIGNED)),)
+            signers = (_judge(blob, settings.trusted_keys),)
         return load.of_blob(blob, signers)
     except errors.ManifestError as error:
         raise errors.PublicationError(_BYTES, f"their manifest can't be used: {error}") from error
@@ -95,8 +94,12 @@ def _parsed(data: bytes) -> Blob:
         raise errors.PublicationError(_BYTES, str(error)) from error
 
 
-def _judge(blob: Blob, keyring: Keyring) -> Group:
+def _judge(blob: Blob, trusted_keys: Iterable[Secret[str]]) -> Group:
     """See that a trusted key signed it; return which did. Raises PublicationError and ManifestError."""
+    from nbcache.keyring import UNSIGNED, Keyring, group_of  # who trusts the bytes asks for no signature
+    from nbcache.secret import revealed
+
+    keyring = Keyring(word for word in revealed(trusted_keys) if word != UNSIGNED)
     listed = [each for each in blob.signed if keyring.trusted(each)]
     if not listed:
         who = "no key in NBCACHE_TRUSTED_KEYS signed them" if blob.signed else "nobody signed them"

@@ -30,8 +30,6 @@ from nbcache.published import callables, hosts
 from nbcache.published.machine_code import MachineCode
 from nbcache.published.members import Member, Source
 from nbcache.published.runtime import HELPERS
-from nbcache.store.content import digest_of
-from nbcache.store.directory import Refusal, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     from nbcache.keyring import Group
     from nbcache.protocol.blobs import Blob
     from nbcache.protocol.manifests import Code, Function, Manifest
+    from nbcache.store.directory import Store
     from nbcache.store.layers import Place
     from nbcache.store.publication import Publication
 
@@ -215,6 +214,8 @@ def opened(settings: Settings) -> Store:
     where = settings.dir or ""
     store = _process.stores.get(where)
     if store is None:
+        from nbcache.store.directory import Refusal, Store  # bytes need none
+
         found = Store.open(settings)
         if isinstance(found, Refusal):
             raise errors.StoreRefusedError(where, found.reason)
@@ -257,16 +258,12 @@ class _Parts:
     """The parts of a publication that came as bytes, and of others that this process has."""
 
     def __init__(self, name: str, blob: Blob) -> None:
-        """Take those that are here, each of which is compared with its digest. Raises PublicationError."""
+        """Take those that are here. Raises PublicationError."""
         self._parts = {}
         for digest in blob.parts:
             part = _process.parts.get(digest)
             if part is None and digest in blob.here:
-                part = _Part(bytes(blob.here[digest]))
-                if digest_of(part.data) != digest:
-                    raise errors.PublicationError(name, f"its part {digest[:12]}… is damaged or altered")
-                # Not before: others take it for what it is said to be.
-                _process.parts[digest] = part
+                part = _process.parts[digest] = _Part(bytes(blob.here[digest]))
             if part is None:
                 why = "did not come along: nbcache.missing() says which parts a process needs"
                 raise errors.PublicationError(name, f"its part {digest[:12]}… {why}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import _ctypes
 import builtins
 import ctypes
-import importlib.util
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -136,7 +135,7 @@ class Runtime:
         if symbol == MAKE_GENERATOR:
             return self._helpers(GENERATORS).get("make_generator")
         name = symbol.removeprefix("numba_")
-        if symbol.startswith(_ALGEBRA) and importlib.util.find_spec("scipy") is None:
+        if symbol.startswith(_ALGEBRA) and not _is_installed("scipy"):
             # They ask SciPy for its BLAS and LAPACK when they are called, and end the process if there is none.
             raise LookupError("it uses linear algebra, for which Numba calls SciPy's, which isn't here: install scipy")
         return self._helpers(HELPERS).get(name) if name != symbol or symbol in _MATH else None
@@ -187,6 +186,12 @@ class Runtime:
             handle = _ctypes.dlopen(name, os.RTLD_NOW)
             self._handles.append(handle)
             yield handle
+
+
+def _is_installed(package: str) -> bool:
+    from importlib.util import find_spec  # NumPy loads none
+
+    return find_spec(package) is not None
 
 
 def _started_by_numba() -> str | None:

@@ -34,7 +34,7 @@ MAX_SIGNATURES: Final = 64
 """How many signatures anything has: verifying one takes some 0.1 ms, and anybody may have written them."""
 
 
-def digest_of(data: bytes) -> str:
+def digest_of(data: bytes | memoryview) -> str:
     """Return what a file with this content is called: blake2b-256, 64 hexadecimal digits."""
     return blake2b(data, digest_size=32).hexdigest()
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     Found = TypeVar("Found", References, Publication)
     Acquire = Callable[[str], Lease | None]
-    """Takes a lease on a key without waiting; None if somebody alive holds it: :meth:`nbcache.store.Store.lease`."""
+    """Takes a lease on a key without waiting; None if somebody alive has it: `nbcache.store.directory.Store.lease`."""
 
 ALONE: Final = blake2b(b"nbcache published names", digest_size=32).hexdigest()
 """The key of the lease that whoever publishes or evicts has."""

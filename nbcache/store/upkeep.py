@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Store(Protocol):
-    """What is needed of a :class:`nbcache.store.Store`, one that this process may write."""
+    """What is needed of a :class:`nbcache.store.directory.Store`, one that this process may write."""
 
     path: str
     trust: Trust

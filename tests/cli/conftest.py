@@ -11,7 +11,7 @@ import pytest
 
 from nbcache.cli.main import main
 from nbcache.config import Settings
-from nbcache.store import Store
+from nbcache.store.directory import Store
 from nbcache.store.entry import Header
 
 NOW = 1_700_000_000.0

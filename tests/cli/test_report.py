@@ -17,7 +17,8 @@ from nbtest import disks, showcase
 
 from nbcache.cli.reporting import charts, gather, page
 from nbcache.config import Settings
-from nbcache.store import Store, folding, layout, listing, usage
+from nbcache.store import folding, layout, listing, usage
+from nbcache.store.directory import Store
 from nbcache.store.folding import Past
 
 NOW = 1_800_000_000.0

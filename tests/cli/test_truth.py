@@ -150,7 +150,7 @@ def test_stats_since_a_moment(filled, nbcache):
 
 def test_run_prints_a_line_of_what_the_program_did(filled, process):
     note = (
-        "import json, os; from nbcache.config import Settings; from nbcache.store import Store;"
+        "import json, os; from nbcache.config import Settings; from nbcache.store.directory import Store;"
         "Store.open(Settings(dir=os.environ['NBCACHE_DIR'])).write_usage("
         "{'hit_count': 4, 'saved_seconds': 2.0, 'builds_count': 1, 'built_seconds': 0.5}); raise SystemExit(7)"
     )
@@ -162,7 +162,7 @@ def test_run_prints_a_line_of_what_the_program_did(filled, process):
 
 def test_one_hit_is_said_as_one(filled, process):
     note = (
-        "import os; from nbcache.config import Settings; from nbcache.store import Store;"
+        "import os; from nbcache.config import Settings; from nbcache.store.directory import Store;"
         "Store.open(Settings(dir=os.environ['NBCACHE_DIR'])).write_usage({'hit_count': 1})"
     )
     done = process("run", "--dir", filled.path, "--stats", "--", sys.executable, "-c", note)

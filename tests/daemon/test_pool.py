@@ -14,7 +14,7 @@ from nbcache.config import Settings
 from nbcache.daemon import interpreters, supervisor
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Limits, Pools
 from nbcache.daemon.publisher import Publisher
-from nbcache.store import Store
+from nbcache.store.directory import Store
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from storekit import SECTIONS, find, header, open_store
 from nbcache import signatures
 from nbcache.keyring import Keyring
 from nbcache.remote import objects
-from nbcache.store import Store, layers
+from nbcache.store import layers
+from nbcache.store.directory import Store
 from nbcache.store.layers import Place
 from nbcache.trust import Trust
 

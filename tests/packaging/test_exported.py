@@ -17,7 +17,7 @@ from nbtest import proc
 from nbcache import wheels
 from nbcache.config import Settings
 from nbcache.protocol import manifests
-from nbcache.store import Store
+from nbcache.store.directory import Store
 
 MODULE = """
 import numpy as np

@@ -10,7 +10,8 @@ from nbtest import disks, proc, published
 from nbtest.published import accumulator, node
 
 from nbcache.config import Settings
-from nbcache.store import Store, layout
+from nbcache.store import layout
+from nbcache.store.directory import Store
 
 pytestmark = pytest.mark.every(2)
 STRANGER = 54321

@@ -7,7 +7,8 @@ from nbtest import proc
 from nbtest.published import accumulator, begun, build_elsewhere, ended, node
 
 from nbcache.config import Settings
-from nbcache.store import Store, layers
+from nbcache.store import layers
+from nbcache.store.directory import Store
 
 
 def test_what_comes_from_a_layer_is_published_with_its_entry(tmp_path):

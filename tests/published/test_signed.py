@@ -12,7 +12,7 @@ from nbcache.errors import PublicationError
 from nbcache.keyring import Keyring
 from nbcache.remote import archive
 from nbcache.secret import Secret
-from nbcache.store import Store
+from nbcache.store.directory import Store
 
 OURS, THEIRS = (str(signatures.generate(name).public) for name in ("ours", "theirs"))
 REFUSED = "code that no key in NBCACHE_TRUSTED_KEYS signed took part in it"

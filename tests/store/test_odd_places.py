@@ -18,7 +18,8 @@ import nbcache.store.listing
 import nbcache.store.publish  # noqa: F401  a user may not be able to read what is imported later
 from nbcache.config import Settings
 from nbcache.protocol import spool
-from nbcache.store import Refusal, Store, drops, first_calls, layout, locks, usage
+from nbcache.store import drops, first_calls, layout, locks, usage
+from nbcache.store.directory import Refusal, Store
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes others, and mounts"),

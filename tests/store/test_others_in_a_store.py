@@ -9,7 +9,8 @@ from storekit import SECTIONS, find, header, key, open_store
 
 from nbcache.config import Settings
 from nbcache.metrics.ledger import Ledger
-from nbcache.store import Refusal, Store, folding, layers, layout, listing, publication, usage
+from nbcache.store import folding, layers, layout, listing, publication, usage
+from nbcache.store.directory import Refusal, Store
 from nbcache.trust import Trust
 
 pytestmark = [

@@ -22,7 +22,8 @@ from nbcache import process
 from nbcache.config import Settings
 from nbcache.errors import BadKeyError, EntryError, NbcacheError, StoreRefusedError
 from nbcache.protocol import spool
-from nbcache.store import Refusal, Store, directory, entry, layers, layout, locks
+from nbcache.store import directory, entry, layers, layout, locks
+from nbcache.store.directory import Refusal, Store
 from nbcache.store.publish import ALREADY_THERE, PUBLISHED
 
 NOBODY = 54321
@@ -647,7 +648,7 @@ def test_a_hit_imports_nothing_heavy(store):
     code = (
         "import sys\n"
         "from nbcache.config import load\n"
-        "from nbcache.store import Store\n"
+        "from nbcache.store.directory import Store\n"
         "store = Store.open(load({'NBCACHE_DIR': sys.argv[1]}))\n"
         "found = next(store.find(sys.argv[2], print))\n"
         "assert found.section('object') and found.section('bitcode')\n"

@@ -5,7 +5,7 @@ import os
 import stat
 
 from nbcache.config import Settings
-from nbcache.store import Store
+from nbcache.store.directory import Store
 from nbcache.store.entry import Header
 from nbcache.values import read
 

@@ -16,7 +16,7 @@ import nbcache.store.locks
 import nbcache.store.publish
 import nbcache.store.usage  # noqa: F401
 from nbcache.config import Settings
-from nbcache.store import Refusal, Store
+from nbcache.store.directory import Refusal, Store
 from nbcache.trust import Trust
 
 NEW_USER_NAMESPACE = 0x10000000

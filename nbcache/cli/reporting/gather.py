@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nbcache.protocol.heartbeats import Heartbeat
-    from nbcache.store import Store
+    from nbcache.store.directory import Store
     from nbcache.store.entry import Header
     from nbcache.store.listing import EntryInfo
     from nbcache.store.usage import Record

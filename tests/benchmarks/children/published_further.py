@@ -28,7 +28,7 @@ from nbcache.published import load  # noqa: E402
 
 nbcache.load("scaled")(np.arange(1000.0), 2.0)
 count = int(sys.argv[1])
-whole, in_hand = [], []
+whole, in_hand, held = [], [], []
 for index in range(count):
     name = f"many.f{index}"
     started = time.perf_counter()
@@ -43,6 +43,7 @@ for index in range(count):
         function = load.realize(load.stored(raw, manifest, store))
         in_hand.append(time.perf_counter() - started)
     function(3.0)
+    held.append(function)  # what nobody has is unmapped by who loads the next one
 after = memory()
 print(
     json.dumps(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nbcache.config import Settings
-from nbcache.store import Store
+from nbcache.store.directory import Store
 from nbtest import daemons, disks, proc, programs
 from nbtest.processes import descendants, meanwhile, stopped
 
@@ -301,7 +301,7 @@ def first_calls_that_are_stopped(scene):
     assert not any(each.proven for each in found)
     code = (
         "import sys, time\nfrom nbcache.client.trials import Trials\nfrom nbcache.config import Settings\n"
-        "from nbcache.store import Store\nstore = Store.open(Settings(dir=sys.argv[1]))\ntrials = Trials(store)\n"
+        "from nbcache.store.directory import Store\nstore = Store.open(Settings(dir=sys.argv[1]))\ntrials = Trials(store)\n"
         "assert all(trials.begin(each) for info in store.scan() for each in store.find(info.key))\n"
         "print('ready', flush=True)\ntime.sleep(3600)\n"
     )

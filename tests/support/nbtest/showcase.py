@@ -11,7 +11,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from nbcache.config import Settings
-from nbcache.store import Store, folding
+from nbcache.store import folding
+from nbcache.store.directory import Store
 from nbcache.store.entry import Header
 
 if TYPE_CHECKING:
