@@ -292,7 +292,7 @@ def test_without_jinja2_it_says_so(filled, nbcache, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     done = nbcache("report", "--dir", filled.path, "-")
     assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
-    assert "pip install jinja2" in done.err
+    assert "pip install 'nbcache[report]'" in done.err
 
 
 def test_a_full_disk_leaves_the_last_report(filled, process, place):

@@ -60,7 +60,6 @@ def test_metadata(wheel):
     required = [name for name in metadata.get_all("Requires-Dist") if "extra ==" not in name]
     assert sorted(name.split(">")[0].split("<")[0].split(";")[0] for name in required) == [
         "filelock",
-        "jinja2",
         "llvmlite",
         "numba",
         "numpy",

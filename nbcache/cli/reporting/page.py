@@ -100,8 +100,8 @@ def environment() -> Environment:
     """Return what makes markup: what isn't of a template becomes part of it as text, whoever wrote it."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    except ImportError as error:  # nbcache-node has no requirement for it.
-        raise CommandError("a report needs jinja2 (pip install jinja2)") from error
+    except ImportError as error:
+        raise CommandError("a report needs Jinja2: pip install 'nbcache[report]'") from error
     made = Environment(
         loader=FileSystemLoader(os.path.dirname(__file__)),
         autoescape=True,
