@@ -44,14 +44,14 @@ else:
 
             Raises TypeError for too few, too many, or others.
             """
-            if len(values) < len(cls._fields):
+            if named or len(values) != len(cls._fields):
                 defaults, missing = cls._field_defaults, cls._fields[len(values) :]
                 try:
                     values += tuple([named.pop(each) if each in named else defaults[each] for each in missing])
                 except KeyError as exc:
                     raise TypeError(f"a {cls.__name__} without {exc}") from None
-            if named or len(values) != len(cls._fields):
-                raise TypeError(f"a {cls.__name__} has the fields {', '.join(cls._fields)}")
+                if named or len(values) != len(cls._fields):
+                    raise TypeError(f"a {cls.__name__} has the fields {', '.join(cls._fields)}")
             return tuple.__new__(cls, values)
 
         @classmethod

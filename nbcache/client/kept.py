@@ -13,9 +13,9 @@ is killed. Where nothing can be written, it is tried again once a minute.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what a program puts into the place of `signal.getsignal` is its own
 import errno
 import json
-import resource
 import stat
 import threading
 from collections import deque
@@ -72,15 +72,14 @@ class KeptFile:
     def append(self, data: bytes) -> None:
         """Write to its end, all or, if the disk is full, a part. Raises OSError, also if the file has no name any more.
 
-        What RLIMIT_FSIZE forbids is an error as well: the kernel would send a signal (:func:`nbcache.regular.write`).
+        What RLIMIT_FSIZE forbids is an error as well. The kernel would send SIGXFSZ, which Python ignores; only where
+        it knows of a program that doesn't, the limit is asked for first (:func:`nbcache.regular.write`).
         """
         status = os.fstat(self._fd)
         if (status.st_dev, status.st_ino) != self._file or not status.st_nlink:
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
-        most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        if status.st_size + len(data) > most != resource.RLIM_INFINITY:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-        if os.write(self._fd, data) != len(data):
+        write = os.write if _signal.getsignal(_signal.SIGXFSZ) == _signal.SIG_IGN else _within_limits
+        if write(self._fd, data) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
@@ -198,6 +197,14 @@ class Journal:
             raise
         self._size = len(data)
         self._head["processes"] = 0  # what goes on in another file is no other process
+
+
+def _within_limits(fd: int, data: bytes) -> int:
+    try:
+        from nbcache.regular import write  # few programs change what becomes of that signal
+    except ImportError as error:  # a process may have given up its right to read it
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES)) from error
+    return write(fd, data)
 
 
 def _made(path: str) -> KeptFile:

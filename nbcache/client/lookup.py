@@ -382,7 +382,7 @@ class Lookup:
         if entry is None:
             self._counters.hit(unit.key, 0.0)
             return
-        entry.used = True
+        entry.go_on_with()
         header, source = entry.header, entry.layer
         if _stands_for(entry) != unit.key:
             source = f"{source}, {header.extra.get('cpu')}".removeprefix(", ")

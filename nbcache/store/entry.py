@@ -85,7 +85,7 @@ DIGEST_OFFSET: Final = _FIXED.size
 _PREAMBLE: Final = DIGEST_OFFSET + DIGEST_SIZE
 _TEXT_FIELDS: Final = ("key", "kind", "function", "signature", "toolchain", "build", "guard")
 _NUMBER_FIELDS: Final = ("compile_seconds", "created")
-_TABLE_ROW: Final = 3
+_TABLE_ROW: Final = [str, int, str]
 
 
 class Header(Record):
@@ -185,6 +185,10 @@ class Entry:
                 return None
             found[name] = content
         return found
+
+    def go_on_with(self) -> None:
+        """This process goes on with what it has read. The rest isn't kept: few entries are ever asked for it."""
+        self.used, self._head = True, b""
 
     def lies(self, path: str, layer: str, proven: bool, later: Callable[[int, int], bytes | None]) -> None:
         """Say where it was found, and where bytes come from once the descriptor that it was parsed from is closed."""
@@ -361,7 +365,7 @@ def _read_header(text: bytes) -> tuple[Header, list[tuple[str, int, str]]] | Non
     rows = _read_table(fields.get("sections"))
     if rows is None or not isinstance(extra, dict):
         return None
-    if not all(type(value) is str for value in values) or not all(type(number) in {int, float} for number in numbers):
+    if {*map(type, values)} != {str} or not {*map(type, numbers)} <= {int, float}:
         return None
     signed = _read_signed(fields["signed"]) if "signed" in fields else None
     if signed is None and "signed" in fields:
@@ -389,10 +393,7 @@ def _read_table(rows: object) -> list[tuple[str, int, str]] | None:
         return None
     table = []
     for row in rows:
-        if not isinstance(row, list) or len(row) != _TABLE_ROW:
+        if not isinstance(row, list) or [*map(type, row)] != _TABLE_ROW or row[1] < 0:
             return None
-        name, size, digest = row
-        if type(name) is not str or type(size) is not int or size < 0 or type(digest) is not str:
-            return None
-        table.append((name, size, digest))
+        table.append(tuple(row))
     return table if len({name for name, _, _ in table}) == len(table) else None

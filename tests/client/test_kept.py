@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import signal
 import threading
 
 import pytest
@@ -176,10 +177,12 @@ def test_a_link_in_the_place_of_the_directory_is_not_followed(store, counters, t
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_limit_of_file_sizes_or_a_full_disk_is_no_matter(store, counters):
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL, lambda *_: os._exit(1)])
+def test_a_limit_of_file_sizes_or_a_full_disk_is_no_matter(store, counters, handler):
     counters.hit(key("a"), 1.0)
     child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGXFSZ, handler)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
         for _ in range(5):
             counters.hit(key("a"), 1.0)

@@ -498,6 +498,15 @@ def test_late_sections_come_from_the_same_entry_or_not_at_all(store):
     assert found.section("bitcode") is None
 
 
+def test_of_an_entry_in_use_nothing_is_kept_and_what_is_asked_for_is_read_again(store):
+    store.publish(header(), SECTIONS)
+    (found,), _ = find(store)
+    found.go_on_with()
+    assert found.sections() == SECTIONS
+    os.unlink(found.path)
+    assert found.section("bitcode") is None
+
+
 def test_nothing_is_read_beyond_what_a_hit_needs(store, monkeypatch):
     store.publish(header(), LARGE)
     opened, reads = [], []

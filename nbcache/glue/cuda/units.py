@@ -76,18 +76,21 @@ class CudaUnit(Unit):
     def _shown(self) -> str:
         return self._kernel_conditions.shown
 
-    def _key_parts(self) -> Iterator[Part]:
-        yield "key version", b"cuda %d" % CUDA_KEY_VERSION
-        yield CONDITIONS, self.conditions
-        yield "kind", self.kind.encode()
-        yield "name", function_name(self.function).encode("utf-8", "surrogatepass")
-        yield from self._parts_of_what_is_asked()
+    def _key_parts(self) -> list[Part]:
+        parts = [
+            ("key version", b"cuda %d" % CUDA_KEY_VERSION),
+            (CONDITIONS, self.conditions),
+            ("kind", self.kind.encode()),
+            ("name", function_name(self.function).encode("utf-8", "surrogatepass")),
+            *self._parts_of_what_is_asked(),
+        ]
         self._told = self._registrations.digest()
-        yield "registrations", self._told
+        parts.append(("registrations", self._told))
         if self._told:  # code that runs while compiling and may read all of a class
-            yield "classes of values", self.maker.engine.digest(self.classes_of_values())
+            parts.append(("classes of values", self.maker.engine.digest(self.classes_of_values())))
         if self._tells_lines():
-            yield "lines of the source", self._debug_lines()
+            parts.append(("lines of the source", self._debug_lines()))
+        return parts
 
     def surroundings_changed(self) -> bool:
         """Whether settings or what is registered aren't what the key was made of.  Raises Unidentifiable."""

@@ -113,9 +113,9 @@ class CodePlan(Record):
     imports: tuple[str, ...]
     reads: dict[Variable, set[Read]]
     asks_membership: bool
-    serialized: frozenset[str] = frozenset()
-    enters_blocks: bool = False
-    inside: frozenset[Variable] = frozenset()
+    serialized: frozenset[str]
+    enters_blocks: bool
+    inside: frozenset[Variable]
 
 
 _plans: dict[int, tuple[weakref.ref[CodeType], CodePlan]] = {}
@@ -183,6 +183,7 @@ def _make_plan(code: CodeType) -> CodePlan:
         asks_membership,
         _serialized(code) if _SERIALIZE in attribute_names else frozenset(),
         not _ENTERS.isdisjoint(code.co_code[::2]),
+        frozenset(),
     )
 
 

@@ -65,8 +65,9 @@ def function_name(function: FunctionType) -> str:
 
 
 def _describe_function(node: Node, function: FunctionType) -> None:
-    node.title = f"function {function_name(function)}"
-    _describe_all_of_it(node, function_name(function), function)
+    name = function_name(function)
+    node.title = f"function {name}"
+    _describe_all_of_it(node, name, function)
 
 
 def edge_to_code(node: Node, label: str, function: Any) -> None:
@@ -91,9 +92,7 @@ def _describe_all_of_it(node: Node, name: str, function: FunctionType) -> None:
     own = has_toolchain_globals(function)
     if not node.compiled and not own:
         _describe_what_it_may_do(node, name, function, plan)
-    node.watch_attribute(function, "__code__", code)
-    node.watch_attribute(function, "__defaults__", function.__defaults__)
-    node.watch_attribute(function, "__kwdefaults__", function.__kwdefaults__)
+    node.watch_paths(function, "__code__", "__defaults__", "__kwdefaults__")
     if plan.enters_blocks and node.compiled:
         from nbcache.glue.identity.object_mode import with_blocks
 

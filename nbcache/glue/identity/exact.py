@@ -115,6 +115,9 @@ def encode_constant(value: object) -> bytes:
 
 def encode_plain(value: object) -> bytes | None:
     """The bytes of an atom, or of a tuple or frozen set of nothing else; None for all others."""
+    encoder = _ATOMS.get(type(value))
+    if encoder is not None:
+        return encoder(value)
     if type(value) is not tuple and type(value) is not frozenset:
         return encode_atom(value)
     items = [encode_plain(item) for item in value]

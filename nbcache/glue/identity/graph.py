@@ -111,13 +111,13 @@ class IdentityEngine:
         if memo is None or limit is not None or not memo.holds(root, generation):
             nodes = self._walk([root], generation, use_memos=True, limit=limit)
             digest, scope = nodes[0].digest, nodes[0].scope
-            if walked is not None and not scope.hands_on and all(node.title for node in nodes):  # type: ignore[union-attr]
+            if walked is not None and not scope.hands_on and "" not in [node.title for node in nodes]:  # type: ignore[union-attr]
                 walked += nodes
-            memo = self._memo_of(root, compiled=self._compilable(root))
         else:
             digest, scope = memo.digest, memo.scope
         if not scope.hands_on:  # type: ignore[union-attr]
             return digest, scope  # type: ignore[return-value]
+        memo = self._memo_of(root, compiled=self._compilable(root))  # a walk makes new ones
         if memo is not None and memo.whole is not None and memo.whole[1].unchanged():
             return memo.whole
         node = self._handed_on((root,), limit, scope)

@@ -164,8 +164,11 @@ class Node:
 
     def watch_paths(self, owner: object, *paths: str) -> None:
         """The identity holds while what lies at these *paths*, names with dots between, is what it is now."""
-        for path in paths:
-            self.watch_attribute(owner, path, attrgetter(path)(owner))
+        for path, value in zip(paths, attrgetter(*paths)(owner), strict=True):
+            if type(value) is str:
+                self.watch_attribute(owner, path, value)
+            else:
+                self.watched_attributes.append((owner, path, value))
 
     def check(self, function: Callable[[Any], bytes], obj: object) -> bytes:
         """The identity holds while ``function(obj)`` returns what it returns now."""
@@ -243,7 +246,7 @@ class Scope(Readings):
         self.snapshots = first.snapshots or empty()
         self.sizes = first.watched_sizes or empty()
         self.volatile = first.volatile
-        self.ends = any(node.ends for node in nodes)
+        self.ends = first.ends
         """Whether a walk ends at code that could run, here or below."""
         self.handed_on = first.handed_on or empty()
         self.strings = first.strings or empty()
@@ -255,14 +258,22 @@ class Scope(Readings):
             self.snapshots += node.snapshots
             self.sizes += node.watched_sizes
             self.volatile |= node.volatile
+            self.ends |= node.ends
             self.handed_on += node.handed_on
             self.strings += node.strings
         self.hands_on = bool(self.handed_on)
         """Whether a module is handed on, here or below."""
-        self.names = tuple([node.names for node in nodes if node.names])
-        self.live = tuple([id(node.obj) for node in nodes if node.live])
-        individuals = [(node.digest, id(node.obj)) for node in nodes if node.individual]
-        individuals += [(content, id(obj)) for node in nodes for content, obj in node.held]
+        names, live, individuals = [], [], []
+        for node in nodes:
+            if node.names:
+                names.append(node.names)
+            if node.live:
+                live.append(id(node.obj))
+            if node.individual:
+                individuals.append((node.digest, id(node.obj)))
+            for content, obj in node.held:
+                individuals.append((content, id(obj)))
+        self.names, self.live = tuple(names), tuple(live)
         self.individuals: tuple[tuple[bytes, int], ...] = tuple(individuals)  # type: ignore[arg-type]
         """(digest, id) of what could have a twin; all of it lives while the scope is unchanged."""
         self.children: list[Scope] = []

@@ -30,6 +30,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 
 from nbcache.glue.identity import pristine
+from nbcache.glue.identity.bytecode import assigned_globals
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
     cell_values,
@@ -260,17 +261,23 @@ def _is_of_nbcache(module: object) -> bool:
 @functools.cache
 def is_set_later(owner: ModuleType | type, name: str) -> bool:
     """Whether functions in the file of a module or class assign to a name of it; attributes of ``self`` don't count."""
-    module = owner if isinstance(owner, ModuleType) else sys.modules.get(owner.__module__)
-    store = "STORE_GLOBAL" if isinstance(owner, ModuleType) else "STORE_ATTR"
-    for code in _inner(_code_of(module)):
+    if isinstance(owner, ModuleType):
+        return name in _globals_set_in(owner)
+    for code in _inner(_code_of(sys.modules.get(owner.__module__))):
         if name in code.co_names:
             before: Any = ""
             for each in dis.get_instructions(code):
-                if each.opname == store and each.argval == name and before != "self":
+                if each.opname == "STORE_ATTR" and each.argval == name and before != "self":
                     return True
                 # One instruction may load two locals.
                 before = each.argval[-1] if type(each.argval) is tuple and each.argval else each.argval
     return False
+
+
+@functools.lru_cache(maxsize=8)
+def _globals_set_in(module: ModuleType) -> frozenset[str]:
+    """The global variables of a module that functions in its file assign to."""
+    return frozenset().union(*map(assigned_globals, _inner(_code_of(module))))
 
 
 def _is_imported(owner: ModuleType | type, name: str, value: Any) -> bool:

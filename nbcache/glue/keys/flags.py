@@ -74,8 +74,9 @@ def flags_of(conditions: bytes, function_compiler: Any) -> compiler.Flags:
 
 def _parse(conditions: bytes, parser: Any, options: dict[str, Any]) -> compiler.Flags:
     """What Numba makes of options; parsed once for each set of them that says it all, under the same settings."""
-    alone = not ConfigStack() and all(type(value) in _PLAIN_FLAGS for value in options.values())
-    key = (parser, conditions, *((name, type(value), value) for name, value in options.items()))
+    kinds = tuple(map(type, options.values()))
+    alone = not ConfigStack() and _PLAIN_FLAGS.issuperset(kinds)
+    key = (parser, conditions, kinds, *options.items())
     if alone and key in _parsed:
         return _parsed[key].copy()
     flags = parsed(parser, options)

@@ -20,8 +20,10 @@ CONDITIONS = "toolchain, target and settings"
 
 def key_of_parts(parts: Iterable[Part]) -> str:
     """A key: 64 hex digits."""
-    content = b"".join([piece for label, part in parts for piece in (_label(label), framed(part))])
-    return hashlib.blake2b(content, digest_size=32, person=b"nbcache key").hexdigest()
+    content: list[bytes] = []
+    for label, part in parts:
+        content += (_label(label), len(part).to_bytes(8, "little"), part)
+    return hashlib.blake2b(b"".join(content), digest_size=32, person=b"nbcache key").hexdigest()
 
 
 def components_of(parts: Iterable[Part]) -> list[tuple[str, str]]:

@@ -142,42 +142,45 @@ class Unit:
     def _checked_parts(self) -> list[Part]:
         if self._shown:
             raise Unidentifiable(self._shown)
-        return [*self._key_parts()]
+        return self._key_parts()
 
     def stands_for(self, key: str) -> None:
         """Ask for an entry that was made from what the owner was earlier in this process."""
         self._key = key
         self.of_the_past = True
 
-    def _key_parts(self) -> Iterator[Part]:
-        yield "key version", b"%d" % KEY_VERSION
-        yield CONDITIONS, self.conditions
-        yield "kind", self.kind.encode()
-        yield "name", self.name.encode("utf-8", "surrogatepass")
-        yield "options", flag_parts(self.flags)
-        yield from self._parts_of_what_is_asked()
+    def _key_parts(self) -> list[Part]:
+        parts = [
+            ("key version", b"%d" % KEY_VERSION),
+            (CONDITIONS, self.conditions),
+            ("kind", self.kind.encode()),
+            ("name", self.name.encode("utf-8", "surrogatepass")),
+            ("options", flag_parts(self.flags)),
+            *self._parts_of_what_is_asked(),
+        ]
         if self.flags.debuginfo or self.flags.dbg_directives_only:
-            yield "lines of the source", self._debug_lines()
+            parts.append(("lines of the source", self._debug_lines()))
+        return parts
 
-    def _parts_of_what_is_asked(self) -> Iterator[Part]:
+    def _parts_of_what_is_asked(self) -> list[Part]:
         maker = self.maker
-        for label, words in self.extra:
-            yield label, words.encode()
+        parts = [(label, words.encode()) for label, words in self.extra]
         open_types: list[tuple[object, Scope]] = []
         for i, typ in enumerate(self.args):
             digest, scope = maker.type_scoped(typ)
-            yield f"type of argument {i}", digest
+            parts.append((f"type of argument {i}", digest))
             if scope is not None:
                 open_types.append((typ, scope))
-        self.scopes = [scope for _typ, scope in open_types]
-        yield "type of the result", b"" if self.return_type is None else maker.type_digest(self.return_type)
+        parts.append(("type of the result", b"" if self.return_type is None else maker.type_digest(self.return_type)))
         self.content = self._content()
-        self.scopes.append(self._scope)  # type: ignore[arg-type]
-        yield "all that it reaches", self.content
+        self.scopes = [*(scope for _typ, scope in open_types), self._scope]  # type: ignore[list-item]
+        parts.append(("all that it reaches", self.content))
         if self.args and (self._hands_on or any(map(maker.hands_on, self.args))):
             # What one of them hands on another may read, by names that a third one has.
-            yield "what is read off modules that are passed on", maker.engine.together((self.owner, *self.args))
-        yield "which of two that are alike is meant", maker.engine.sharing(self.owner, open_types)
+            together = maker.engine.together((self.owner, *self.args))
+            parts.append(("what is read off modules that are passed on", together))
+        parts.append(("which of two that are alike is meant", maker.engine.sharing(self.owner, open_types)))
+        return parts
 
     @property
     def ends(self) -> bool:
@@ -361,20 +364,22 @@ class LiftedUnit(Unit):
         super().__init__(maker, frames, kind, lifted, lifted.py_func, args, None, lifted.flags)
         self._origin = origin
 
-    def _key_parts(self) -> Iterator[Part]:
-        yield "key version", b"lifted %d" % KEY_VERSION
-        yield CONDITIONS, self.conditions
-        yield "lifted from", repr(self._origin).encode()
+    def _key_parts(self) -> list[Part]:
         block = self.owner.func_ir
         lifted = f"{sorted(block.blocks)} {block.arg_names} {getattr(self.owner, 'output_types', None)}"
-        yield "the lifted piece", lifted.encode()
-        yield "options", flag_parts(self.flags)
-        for i, typ in enumerate(self.args):
-            yield f"type of argument {i}", self.maker.type_digest(typ)
+        parts = [
+            ("key version", b"lifted %d" % KEY_VERSION),
+            (CONDITIONS, self.conditions),
+            ("lifted from", repr(self._origin).encode()),
+            ("the lifted piece", lifted.encode()),
+            ("options", flag_parts(self.flags)),
+            *((f"type of argument {i}", self.maker.type_digest(typ)) for i, typ in enumerate(self.args)),
+        ]
         if self._is_loop:
             self.content = self._content()
-            yield "all that it reaches", self.content
-            yield "which of two that are alike is meant", self.maker.engine.sharing(self.function)
+            shared = self.maker.engine.sharing(self.function)
+            parts += [("all that it reaches", self.content), ("which of two that are alike is meant", shared)]
+        return parts
 
     def _own_nodes(self) -> list[Node]:
         """What the function around it reaches."""
@@ -410,13 +415,14 @@ class LiftedUnit(Unit):
 
 def unit_for(maker: KeyMaker, frames: FrameStack, owner: Any, sig: Any) -> Unit:
     """The unit that *owner* (a Dispatcher, UFuncDispatcher or CFunc) is asked to compile."""
-    args, return_type = sigutils.normalize_signature(sig)
+    # Numba has looked at a tuple of types before it asks, and to look at each of them again takes a while.
+    args, return_type = (sig, None) if type(sig) is tuple else sigutils.normalize_signature(sig)
     conditions = maker.conditions.digest()
-    if isinstance(owner, UFuncDispatcher):
+    if isinstance(owner, Dispatcher):
+        kind, function, flags = "dispatcher", owner.py_func, flags_of(conditions, owner._compiler)
+    elif isinstance(owner, UFuncDispatcher):
         # _compile_core has entered the flags it is going to use.
         kind, function, flags = "ufunc", owner.py_func, ConfigStack().top().copy()
-    elif isinstance(owner, Dispatcher):
-        kind, function, flags = "dispatcher", owner.py_func, flags_of(conditions, owner._compiler)
     else:
         kind, function, flags = "cfunc", owner._pyfunc, flags_of(conditions, owner._compiler)
     return Unit(maker, frames, kind, owner, function, tuple(args), return_type, flags, conditions=conditions)

@@ -146,7 +146,7 @@ class History:
 
     def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
         natural = () if in_plain_context() else inherited(dispatcher.targetdescr, dispatcher.targetoptions)
-        given = self._now(dispatcher, args)
+        given = self.given(dispatcher, args) if exists else self._promised(dispatcher, args)
         if given is None or given == natural:
             return natural, True, nullcontext()
         return given, False, nullcontext() if exists else giving(given)
@@ -172,9 +172,13 @@ class History:
 
     def _now(self, dispatcher: Any, args: tuple[Any, ...]) -> Given | None:
         """What an overload that exists, or will, was given; None if there is nothing yet."""
-        if args in vars(dispatcher)["overloads"]:
-            return self.given(dispatcher, args)
-        promise = past_of(dispatcher).promised.get(args)
+        exists = args in vars(dispatcher)["overloads"]
+        return self.given(dispatcher, args) if exists else self._promised(dispatcher, args)
+
+    def _promised(self, dispatcher: Any, args: tuple[Any, ...]) -> Given | None:
+        """What an overload that will exist was given; None if there will be none."""
+        promised = past_of(dispatcher).promised
+        promise = promised.get(args) if promised else None  # Numba's types take a while to tell their hash
         if promise is None:
             return None
         return promise.given + self._staleness(dispatcher, promise.content, promise.consulted)
@@ -194,7 +198,7 @@ class History:
             is_present = unit.answers_to(owed)
             past.made_from[args] = content if is_present else _NAMELESS
             return None if is_present else owed
-        promise = past.promised.get(args)
+        promise = past.promised.get(args) if past.promised else None
         if promise is not None:
             unit.bound = promise.bound
         if promise is None or not self._staleness(dispatcher, promise.content, promise.consulted):
@@ -205,26 +209,30 @@ class History:
 
     def promises(self, unit: Unit) -> bool:
         """Whether a hit made *unit*'s overload one of those that this process would have already."""
-        return unit.kind == "dispatcher" and unit.args in past_of(unit.owner).promised
+        if unit.kind != "dispatcher":
+            return False
+        promised = past_of(unit.owner).promised
+        return bool(promised) and unit.args in promised  # Numba's types take a while to tell their hash
 
     def _made(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given) -> None:
         if return_type is not None:
             given = (*given, (RETURNS, self.types_digest((return_type,)).hex()))
         past = past_of(dispatcher)
         past.order.setdefault(args)
-        if past.promised.pop(args, None) is not None:
+        if past.promised and past.promised.pop(args, None) is not None:
             arrange(dispatcher)  # called before somebody looked, and perhaps after others that would have come later
-        past.given.pop(args, None)
-        flags = tuple(pair for pair in given if pair[0] not in _OF_THE_MOMENT)
+        flags = tuple([pair for pair in given if pair[0] not in _OF_THE_MOMENT])
         if flags:
             past.given[args] = flags
+        elif past.given:
+            past.given.pop(args, None)
 
     def built(self, unit: Unit, uses: Uses) -> None:
         """Note what *unit*'s overload was built upon.
 
         Where overloads are part of an identity (no more compiling, a ufunc's loops), so is this.
         """
-        lines = uses.lines(self.types_digest, lambda given, fresh: bool(given) or not fresh)
+        lines = uses.lines(self.types_digest, lambda given, fresh: bool(given) or not fresh) if uses else []
         if lines:
             past_of(unit.owner).odd[unit.args] = " ".join(lines)
 
