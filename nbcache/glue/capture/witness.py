@@ -200,6 +200,10 @@ def _seeks(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
     return "" if is_toolchain_module(args[0]) else "looked for a module"
 
 
+def _unpickles(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
+    return "" if is_toolchain_module(args[0]) else "unpickled what a module has"
+
+
 def _opens(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
     return "" if args[0] == os.devnull else "opened a file"
 
@@ -237,6 +241,7 @@ _HANDLERS: dict[str, _Look] = {
     **dict.fromkeys(("os.listdir", "os.scandir"), _always("listed a directory")),
     "import": _imports,
     "exec": _evaluates,
+    "pickle.find_class": _unpickles,
     **dict.fromkeys(
         ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty"),
         _always("started another program"),

@@ -305,6 +305,7 @@ def test_modules_that_are_loaded_count_for_what_is_read_off_them(place, body):
         ("load = importlib.import_module\nreturn load(NAME).K", "asked for a module by its name"),
         ('return __import__("settings").K', "modules that it names by a text"),
         ('import pkgutil\nreturn pkgutil.resolve_name("settings:K")', "asked for a module by its name"),
+        ('import pickle\nreturn pickle.loads(b"csettings\\nK\\n.")', "unpickled what a module has"),
     ],
 )
 def test_a_module_that_is_named_by_a_text_is_a_reason(place, body, reason):
