@@ -5,7 +5,7 @@ other, in the program's order, and would only ever follow the program. Here the 
 function declares is compiled when the first of it is wanted, and before anything is that is built upon the function:
 a dispatcher that has its signatures from its decorator takes no others, so calls are resolved among what it has. For
 the same reason one that isn't complete has an identity of its own, which no program asks for, and completes itself
-where Numba comes to it in a way that isn't foreseen here.
+where Numba or its module come to it in a way that isn't foreseen here.
 
 What is compiled later finds the module as it is by then. Its key says so; where that makes a difference, it is of no
 use to the program.
@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from numba.core import typeinfer, types
+from numba.core import typeinfer
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
+from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue import marks
 from nbcache.glue.identity.bytecode import plan_of
@@ -31,14 +32,28 @@ if TYPE_CHECKING:
 
 _DECLARING: Final = ("compile", "disable_compile")
 """What a decorator calls."""
-_WANTING: Final = ("_compile_for_args", "compile", "get_call_template", "get_compile_result", "get_overload")
-"""What is called of a dispatcher by whoever wants code of it."""
+_WANTING: Final = (
+    "_compile_for_args", "compile", "disable_compile", "get_call_template", "get_compile_result", "get_overload",
+)  # fmt: skip
+"""What is called of a dispatcher by whoever wants code of it, or takes it for complete."""
 _register: Final = typeinfer.register_dispatcher
 
 
 def begin() -> None:
     """Have decorators put off what they compile from now on, in this process."""
     typeinfer.register_dispatcher = _put_off
+    for owner, name in ((Dispatcher, "compile"), (UFuncDispatcher, "_compile_core"), (CFunc, "compile")):
+        setattr(owner, name, _in_order(getattr(owner, name)))
+
+
+def _in_order(original: Any) -> Any:
+    """Modules compile while they are imported: they call functions, and make ufuncs and callbacks of others."""
+
+    def compile_in_order(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        _complete_needed(kernel)
+        return original(kernel, *args, **kwargs)
+
+    return compile_in_order
 
 
 def _put_off(dispatcher: Any) -> AbstractContextManager[None]:
@@ -57,44 +72,42 @@ def _declaring(dispatcher: Any) -> Iterator[None]:
     finally:
         for name in _DECLARING:
             del own[name]
+    _postpone(dispatcher, declared)
+
+
+def _postpone(dispatcher: Any, declared: list[Any]) -> None:
     marks.postpone(dispatcher, declared)
     for name in _WANTING:
-        own[name] = _completing(dispatcher, name)
+        vars(dispatcher)[name] = _completing(dispatcher, name)
 
 
 def _completing(dispatcher: Any, name: str) -> Any:
     def complete_first(*args: Any, **kwargs: Any) -> Any:
         complete(dispatcher)
-        if name == "_compile_for_args":
-            return _entry_point(dispatcher, args)
-        return getattr(dispatcher, name)(*args, **kwargs)
+        # Who called it asks for what is to be called in its place: itself, now that it is complete.
+        return dispatcher if name == "_compile_for_args" else getattr(dispatcher, name)(*args, **kwargs)
 
     return complete_first
-
-
-def _entry_point(dispatcher: Any, args: tuple[Any, ...]) -> Any:
-    """What is to be called with *args*, which are resolved among what there is."""
-    given = tuple(map(dispatcher.typeof_pyval, args))
-    chosen = types.Dispatcher(dispatcher).get_call_type(dispatcher.typingctx, given, {})
-    return dispatcher.overloads[tuple(chosen.args)].entry_point
 
 
 def complete(dispatcher: Any) -> None:
     """Compile, or load, all that was put off of something that compiles, as its decorator would have.
 
-    Raises what Numba raises.
+    Raises what Numba raises, and then all is put off still: half of it is no function that a program has.
     """
     declared = marks.no_longer_postponed(dispatcher) if isinstance(dispatcher, Dispatcher) else None
     if declared is None:
         return
     for name in _WANTING:
         del vars(dispatcher)[name]
-    for needed in _needed_by(dispatcher):
-        complete(needed)
-    with _register(dispatcher):
-        for signature in declared:
-            dispatcher.compile(signature)
-        dispatcher.disable_compile()
+    try:
+        with _register(dispatcher):
+            for signature in declared:
+                dispatcher.compile(signature)
+            dispatcher.disable_compile()
+    except Exception:
+        _postpone(dispatcher, declared)
+        raise
 
 
 @contextmanager
@@ -102,14 +115,18 @@ def turn_of(kernel: Any) -> Iterator[None]:
     """Complete what *kernel*, which compiles a function, is built upon, as far as names lead there, and have it be
     meanwhile what it is in its decorator.
     """
-    for needed in _needed_by(kernel):
-        complete(needed)
+    _complete_needed(kernel)
     declared = marks.no_longer_postponed(kernel)
     try:
         yield
     finally:
         if declared is not None:
             marks.postpone(kernel, declared)
+
+
+def _complete_needed(kernel: Any) -> None:
+    for needed in _needed_by(kernel):
+        complete(needed)
 
 
 def _needed_by(kernel: Any) -> list[Any]:

@@ -90,3 +90,86 @@ def test_what_was_built_so_is_what_a_program_looks_for(lane, place):
     # What is reached through a tuple isn't foreseen: that was compiled under a key that no program has. And a function
     # that calls itself finds itself in no variable in its decorator.
     assert {name.partition("(")[0] for name in told["functions"]} <= {"lib:from_table", "lib:fact"}
+
+
+EARLY = """
+from numba import cfunc, njit, vectorize
+@njit("f8(f8)")
+def half(x):
+    return x / 2
+@njit("f8(f8)")
+def third(x):
+    return x / 3
+@njit("f8(f8)")
+def quarter(x):
+    return x / 4
+@njit
+def called(x):
+    return half(x) + 1
+called(1.0)
+@vectorize(["f8(f8)"])
+def ufunc(x):
+    return third(x) + 1
+@cfunc("f8(f8)")
+def callback(x):
+    return quarter(x) + 1
+"""
+CALL_EARLY = "print(early.called(3.0), early.ufunc(3.0), early.callback.ctypes(3.0))"
+REFUSING = """
+from numba import njit
+@njit("f8(f8)")
+def half(x):
+    return x / 2
+half.disable_compile()
+try:
+    half("text")
+except TypeError as refused:
+    message = str(refused)
+try:
+    @njit(["f8(f8)", "f8(unicode_type)"])
+    def doubled(x):
+        return x / 1 * 2
+except Exception:
+    pass
+@njit
+def user(x):
+    return doubled(x)
+"""
+BEGIN = """
+import nbcache
+from numba import njit
+njit(lambda x: x)(1)
+from nbcache.glue.requests import postponed
+postponed.begin()
+"""
+
+
+def test_what_a_module_compiles_on_import_is_what_a_program_looks_for(place):
+    events = place / "events"
+    (place / "early.py").write_text(EARLY)
+    (place / "main.py").write_text("import early\n" + CALL_EARLY)
+    (place / "lane.py").write_text(BEGIN + "import early")
+    expected = proc.run([place / "main.py"])
+    built = proc.run([place / "lane.py"], place / "store")
+    assert built.status == 0, built.stderr
+    ended = proc.run([place / "main.py"], place / "store", {"NBTEST_EVENTS": str(events)})
+    assert ended.stdout == expected.stdout, ended.stderr
+    [told] = map(json.loads, events.read_text().splitlines())
+    assert not told["functions"]
+
+
+def test_what_numba_refuses_is_refused(place):
+    (place / "refusing.py").write_text(REFUSING)
+    (place / "main.py").write_text("import refusing\nprint(refusing.message)")
+    again = """
+for _ in range(2):
+    try:
+        refusing.user(1.0)
+    except Exception as error:
+        print(type(error).__name__)
+"""
+    (place / "lane.py").write_text(BEGIN + "import refusing\nprint(refusing.message)" + again)
+    expected = proc.run([place / "main.py"])
+    ended = proc.run([place / "lane.py"], place / "store")
+    # What can't be completed is no function without signatures, which would take any arguments.
+    assert ended.stdout == expected.stdout + "TypingError\n" * 2, ended.stderr
