@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _READERS = frozenset(
     {
-        "__dict__", "__dir__", "__getattribute__", "attrgetter", "dir", "getattr", "getattr_static", "getmembers",
-        "hasattr", "methodcaller", "vars",
+        "__dict__", "__dir__", "__getattribute__", "attrgetter", "dir", "get_type_hints", "getattr", "getattr_static",
+        "getdoc", "getmembers", "hasattr", "methodcaller", "vars",
     }
 )  # fmt: skip
 
@@ -60,12 +60,19 @@ def _other_names(function: FunctionType, plan: CodePlan) -> set[str]:
 
 def names_in_order(node: Node, label: str, module: ModuleType) -> frozenset[str]:
     """The names of what is in a *module*; the order of all of them counts."""
-    names = [each for each in vars(module) if not (each.startswith("__") and each.endswith("__"))]
+    names = [each for each in vars(module) if each not in _OF_IMPORTING]
     node.snapshot(list, vars(module))
     node.part(f"{label} in order", " ".join(names).encode("utf-8", "surrogatepass"))
     return frozenset(name for name in names if not isinstance(vars(module)[name], _OF_ONE_PROCESS))
 
 
+_OF_IMPORTING = frozenset(
+    {
+        "__builtins__", "__cached__", "__file__", "__loader__", "__name__", "__package__", "__path__", "__spec__",
+        "__warningregistry__",
+    }
+)  # fmt: skip
+"""What Python itself puts into a module, and says where it is from or what has happened since."""
 _OF_ONE_PROCESS = (
     type(threading.Lock()), type(threading.RLock()), threading.Condition, threading.Event, threading.Semaphore,
     threading.Thread, threading.local, io.IOBase, GeneratorType,

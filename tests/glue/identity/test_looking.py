@@ -5,6 +5,7 @@ import json  # noqa: F401  it is there
 import operator
 import sys
 from sys import modules as loaded
+from types import ModuleType
 
 import pytest
 from numba import njit
@@ -62,6 +63,10 @@ def by_another_call(m, name):
     return getattr(getattr(m, "sub"), name)
 
 
+def by_documentation(m):
+    return inspect.getdoc(m)
+
+
 def by_map(modules, name):
     return map(getattr, modules, name)
 
@@ -80,11 +85,19 @@ def by_map(modules, name):
         (by_a_call_in_attrgetter, True),
         (by_a_choice, True),
         (by_another_call, True),
+        (by_documentation, True),
         (by_map, True),
     ],
 )
 def test_who_may_read_anything_off_a_module(function, computes):
     assert looking.computes_names(function, plan_of(function.__code__)) is computes
+
+
+def test_a_module_has_all_names_but_what_python_puts_there():
+    module = ModuleType("settings", "What is set.")
+    module.LEVEL, module.__version__, module.__file__ = 1, "2", "/settings.py"
+    names = looking.names_in_order(Node(module, ""), "settings", module)
+    assert names == {"LEVEL", "__doc__", "__version__"}
 
 
 def constant():

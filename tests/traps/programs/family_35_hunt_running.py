@@ -74,6 +74,16 @@ _READS: Mapping[str, tuple] = {
         'import os\n\nLEVEL_FAST = int(os.environ["APP_LEVEL"])\n',
     ),
     "members-of-a-module": ('n = sum(value for name, value in inspect.getmembers(cfg) if name.startswith("LEVEL_"))',),
+    "version-of-a-module": (
+        'n = int(getattr(cfg, "__" + cfg.KIND + "__"))',
+        "import cfg",
+        'import os\n\nKIND = "version"\n__version__ = os.environ["APP_LEVEL"]\n',
+    ),
+    "documentation-of-a-module": (
+        "n = int(inspect.getdoc(MODULES[0]))",
+        "import cfg\n\nMODULES = [cfg]\n",
+        'import os\n\n__doc__ = os.environ["APP_LEVEL"]\n',
+    ),
     "dir-of-a-module": ('n = sum(getattr(cfg, name) for name in dir(cfg) if name.startswith("LEVEL_"))',),
     "module-of-modules-by-a-computed-name": ('n = getattr(sys.modules["c" + "fg"], "LEVEL_" + cfg.KIND.upper())',),
     "globals-of-a-function": (
