@@ -331,27 +331,45 @@ def _take(
 
 
 def _read_file(path: str, problems: list[str]) -> dict[str, object]:
-    """Return the known settings of a file. A missing file costs one failed ``lstat``."""
-    # No permission for somebody else's home (a daemon that kept HOME) is no reason for a line in each process.
-    if not os.path.lexists(path):
-        return {}
-    # Imported here: most processes have no such file.
-    from nbcache.importing import Paths
-    from nbcache.trust import SEE_SETTING, Trust
-
+    """Return the known settings of a file. A missing file costs one failed ``open``."""
     try:
-        # Without the trusted uids of the environment: nobody but oneself and root sets a log file, or trusts others.
-        with open(Paths(Trust()).open(os.path.join(os.getcwd(), path))[0], "rb") as file:
-            data = file.read(_MAX_FILE + 1)
-    except PermissionError:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    except OSError as error:
-        problems.append(f"{path} can't be read: {error.strerror or error}")
+    except (OSError, ValueError) as error:
+        # No permission for somebody else's home (a daemon that kept HOME) is no reason for a line in each process.
+        if not isinstance(error, PermissionError):
+            problems.append(f"{path} can't be read: {error}")
         return {}
-    except ValueError as error:
-        problems.append(f"{path} is ignored: it {str(error).removesuffix(SEE_SETTING)}")
+    try:
+        problem = _distrust(path, fd)
+        data = os.read(fd, _MAX_FILE + 1) if problem is None else b""
+    except (OSError, ValueError) as error:
+        problems.append(f"{path} can't be read: {getattr(error, 'strerror', None) or error}")
+        return {}
+    finally:
+        os.close(fd)
+    if problem is not None:
+        problems.append(f"{path} is ignored: it {problem}")
         return {}
     return _parse_file(path, data, problems)
+
+
+def _distrust(path: str, fd: int) -> str | None:
+    """Say why an open file is no source of settings, None if it is one. Raises OSError."""
+    # Imported here: most processes have no such file.
+    from nbcache.trust import SEE_SETTING, Trust
+
+    # Without the trusted uids of the environment: nobody but oneself and root sets a log file, or trusts others.
+    rule = Trust()
+    status, real = os.fstat(fd), os.path.realpath(path)
+    problem = rule.file_problem(status, fd)
+    if problem is None and not os.path.samestat(status, os.lstat(real)):
+        problem = "was replaced just now"
+    # Both the place of the file and that of a link to it, by which it was found.
+    link = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    problem = problem or rule.parents_problem(real) or rule.parents_problem(link)
+    return problem and problem.removesuffix(SEE_SETTING)
 
 
 def _parse_file(path: str, data: bytes, problems: list[str]) -> dict[str, object]:
