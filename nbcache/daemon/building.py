@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -129,6 +130,7 @@ class Building:
         job.lease = store.lease(job.held)
         if job.lease is None:
             job.refused = time.monotonic()
+            self._get_ready(job)
             return False
         if self._is_held(job):
             self._finish(job, None)
@@ -155,6 +157,17 @@ class Building:
             return False
         job.future.add_done_callback(lambda _future: self._wake())
         return True
+
+    def _get_ready(self, job: Job) -> None:
+        """Have an interpreter for a job that somebody else does first, and tell that in the heartbeat.
+
+        A client that doesn't wait for a new daemon compiles what it asks for itself, and goes on to ask for more once
+        the daemon has finished something.
+        """
+        if job.paths and not self._goes_to_farm(job) and not self._pools.has(*_environment(job)):
+            with suppress(NbcacheError, OSError, RuntimeError):
+                ready = self._pools.get(*_environment(job), uid=job.request.uid).submit(jobs.get_ready)
+                ready.add_done_callback(lambda _future: self._presence.got_ready())
 
     def _is_held(self, job: Job) -> bool:
         """Whether what a job is to build is there. What a profile lists has other keys than the request for it."""

@@ -20,6 +20,10 @@ TRIED: Final = "it was called and came back"
 """What is returned in the place of None if that is so."""
 
 
+def get_ready() -> None:
+    """Do nothing: whoever can run that has imported Numba."""
+
+
 def build(line: str, insist: bool = True, tried: bool = False) -> list[str] | str | None:
     """Compile what a request (one line) asks for into the store; return None if it is there now.
 

@@ -71,6 +71,10 @@ class Presence:
         self._finished += 1
         self._seconds += (seconds - self._seconds) / 8
 
+    def got_ready(self) -> None:
+        """Tell that an interpreter has been started, which has imported Numba by now."""
+        self._finished += 1
+
     def answered(self, what: str, seconds: float, outcome: str) -> None:
         """Tell what became of a job that was answered now, after so long [s]."""
         self._recent.appendleft((what, time.time(), seconds, outcome))

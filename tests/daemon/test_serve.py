@@ -102,6 +102,19 @@ def test_a_daemon_that_has_built_nothing_yet_gets_ready_and_is_not_waited_for(pl
     assert "waiting for a daemon" not in outcome.stderr
 
 
+def test_a_daemon_gets_ready_though_what_it_was_asked_for_is_compiled_by_who_asked(place):
+    main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"
+    asked = {"NBCACHE_LOG": "info"}
+    with daemons.daemon(store) as daemon:
+        first = proc.run([main], store, asked)
+        assert "has built nothing yet" in first.stderr
+        daemons.wait_for(lambda: daemon.heartbeat()["finished"] > 0)
+        write(place, lib=LIB.replace("K = 3", "K = 4"))
+        second = proc.run([main], store, asked)
+    assert second.stdout == "50\n"
+    assert "has built nothing yet" not in second.stderr
+
+
 POISON = {
     "segfaults": "import ctypes\nctypes.string_at(1)\n",
     "never_ends": "import time\nwhile True:\n    time.sleep(1)\n",

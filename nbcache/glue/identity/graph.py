@@ -30,7 +30,7 @@ from __future__ import annotations
 import weakref
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbcache.glue import marks
 from nbcache.glue.identity.bytecode import names_in
@@ -69,6 +69,10 @@ def _take(first: Node, order: list[Node], nodes: tuple[dict[int, Node], dict[int
     return True
 
 
+_LONG_WALK = 1_000
+"""From how many objects on it is worth remembering where a walk ended."""
+
+
 class _Holding(dict[Scope, bool]):
     """Whether scopes are unchanged. All members of a cycle have one, and are looked at one after the other."""
 
@@ -98,6 +102,7 @@ class IdentityEngine:
         self._generation = generation
         self._keeps_memo = keeps_memo
         self._compilable = compilable
+        self._refused: dict[tuple[int, bool], tuple[weakref.ref[Any], object, str]] = {}
         self._common = Common()
         self._kept: tuple[object, dict[int, Node]] = None, {}
 
@@ -281,6 +286,7 @@ class IdentityEngine:
                     led = "" if isinstance(exc, TooMuchError) else led_astray(order)
                     exc.args = (f"{exc}, to which {led} leads" if led else str(exc),)
                     raise
+                self._refused.clear()
                 if nodes is not None:
                     raise MarkedError(*exc.args) from exc
             else:
@@ -310,6 +316,8 @@ class IdentityEngine:
             if len(order) >= limit:
                 msg = f"it reaches more than {limit} objects"
                 raise TooMuchError(msg)
+            if self._refused:
+                self._refuse_again(obj, generation, compiled=compiled)
             node = kept.get(id(obj)) if not compiled else None
             if node is not None and holding[node.scope] and _take(node, order, nodes, whole=not use_memos):  # type: ignore[index]
                 return node
@@ -326,7 +334,29 @@ class IdentityEngine:
             order.append(node)
             return node
 
-        self._visit_all(roots, visit, known, generation)
+        try:
+            self._visit_all(roots, visit, known, generation)
+        except TooMuchError:
+            raise
+        except Unidentifiable as exc:
+            if len(order) > _LONG_WALK:
+                self._refuse(order, generation, str(exc))
+            raise
+
+    def _refuse_again(self, obj: object, generation: object, *, compiled: bool) -> None:
+        refused = self._refused.get((id(obj), compiled))
+        if refused is not None and refused[0]() is obj and refused[1] == generation:
+            raise Unidentifiable(refused[2])
+
+    def _refuse(self, order: list[Node], generation: object, reason: str) -> None:
+        """A long walk came to something that nothing identifies: don't walk there again.
+
+        What it had not finished leads there.
+        """
+        for node in order:
+            if node.digest is None:
+                with suppress(TypeError):  # not everything can be referred to weakly
+                    self._refused[id(node.obj), node.reached_compiled] = (weakref.ref(node.obj), generation, reason)
 
     def _visit_all(
         self,

@@ -262,6 +262,7 @@ PROGRAMS = (
             f = njit(FunctionType(g.__code__, Scope(__name__="__main__", __builtins__=__builtins__), "g"))
             show("f", f, 7)
             """,
+        rerun="same",
     ),
     _lazy(
         "chooser-over-missing",

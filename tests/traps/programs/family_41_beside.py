@@ -230,6 +230,7 @@ PROGRAMS = (
         _READ.replace("from numba import types", "from numba import njit, types")
         + _INTRINSIC.replace("<INSIDE>", "").replace("<GIVEN>", "color"),
         ("return 3", "return 4"),
+        rerun="same",
     ),
     _edited(
         "class-inside-a-type-that-an-intrinsic-reads",
