@@ -103,10 +103,11 @@ COMMANDS: Final = (
         "run", "run:run", "run a command with the cache switched on",
         f"Run a command with NBCACHE_DIR set: to --dir, else to what the settings say, else to {DEFAULT}.",
         (
+            _flag("--progress", "say on the terminal what is being compiled and waited for (NBCACHE_PROGRESS)"),
             _flag("--stats", "at the end, print one line with hits, compilations and what was saved"),
             _rest(),
         ),
-        "nbcache run [--dir DIR] [--stats] -- COMMAND [ARGUMENT ...]",
+        "nbcache run [--dir DIR] [--progress] [--stats] -- COMMAND [ARGUMENT ...]",
     ),
     Command(
         "check", "run:check", "run a command and compare each hit with what Numba compiles",

@@ -45,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
     """Become the command; with ``--stats``, wait for it and print a line. Else it only returns by raising."""
     argv = command.needed(args, "run")
     directory, trust = _place(args)
+    if args.progress:
+        os.environ["NBCACHE_PROGRESS"] = "1"
     if args.stats:
         return _run_and_sum_up(argv, directory, trust)
     return _become(argv, directory)
