@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Any, Final
 from numba.core import typeinfer
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
+from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue import marks
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.ownership import cell_values, toolchain_name
+from nbcache.glue.requests.requested import python_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,14 +142,18 @@ def _needed_by(kernel: Any) -> list[Any]:
             if id(value) in seen:
                 continue
             seen.add(id(value))
-            if isinstance(value, FunctionType) and toolchain_name(value) is None:
-                visit(value)
-            elif isinstance(value, Dispatcher):
-                visit(value.py_func)
-                if marks.is_postponed(value):
-                    found[id(value)] = value
+            if not isinstance(value, FunctionType):
+                inner = python_function(value) if isinstance(value, Dispatcher | DUFunc | GUFunc) else None
+            else:
+                inner = value if toolchain_name(value) is None else None
+            if inner is not None:
+                visit(inner)
+            if isinstance(value, Dispatcher) and marks.is_postponed(value):
+                found[id(value)] = value
 
-    visit(kernel._pyfunc if isinstance(kernel, CFunc) else kernel.py_func)
+    compiled = python_function(kernel)
+    if compiled is not None:
+        visit(compiled)
     return list(found.values())
 
 

@@ -173,3 +173,32 @@ for _ in range(2):
     ended = proc.run([place / "lane.py"], place / "store")
     # What can't be completed is no function without signatures, which would take any arguments.
     assert ended.stdout == expected.stdout + "TypingError\n" * 2, ended.stderr
+
+
+BEHIND_A_UFUNC = """
+from numba import njit, vectorize
+@njit(["f8(f8)", "f4(f4)"])
+def leaf(x):
+    return x / 2
+@vectorize
+def scaled(x):
+    return leaf(x) * 3
+@njit("f8(f8)")
+def through(x):
+    return scaled(x)
+"""
+
+
+def test_what_is_called_by_way_of_a_ufunc_is_complete_before(place):
+    (place / "lib.py").write_text(BEHIND_A_UFUNC)
+    (place / "main.py").write_text("import lib\nprint(lib.through(3.0))")
+    head = LANE.partition("def made()")[0]
+    (place / "lane.py").write_text(
+        head + "with postponed.turn_of(lib.through):\n    pass\npostponed.complete(lib.through)\n"
+    )
+    events, expected = place / "events", proc.run([place / "main.py"])
+    assert proc.run([place / "lane.py"], place / "store").status == 0
+    ended = proc.run([place / "main.py"], place / "store", {"NBTEST_EVENTS": str(events)})
+    assert ended.stdout == expected.stdout == "4.5\n", ended.stderr
+    [told] = map(json.loads, events.read_text().splitlines())
+    assert not {name.partition("(")[0] for name in told["functions"]} & {"lib:through", "lib:leaf"}
