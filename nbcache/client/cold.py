@@ -19,7 +19,7 @@ from nbcache.process import opened, os, time
 from nbcache.protocol import helper, profiles, spool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from nbcache.config import Settings
     from nbcache.glue.keys.units import Unit
@@ -52,8 +52,8 @@ class ColdStart:
         self._package = ""
         self._has_looked = False
         self._is_over = settings.recache or settings.on_miss == "compile"
-        self._expects_since = 0.0
-        """When a helper was started that hasn't been seen yet [s]; 0 if there is none."""
+        self._started: float | None = None
+        """When a helper was started that hasn't been seen yet [s]; None if there is none."""
 
     def missed(self, unit: Unit, workers: int, compiled: float) -> tuple[Profile, list[str]] | None:
         """A function isn't there that the program itself asks for. Daemons have so many *workers*, and this process has
@@ -130,25 +130,28 @@ class ColdStart:
         options = ["--dir", self._store.path, "--helper", "--workers", str(workers), "--idle", f"{IDLE_SECONDS:g}"]
         options += ["--job-result", "0"]
         if helper.detached(_SERVE, ["serve", *options], _START_SECONDS):
-            self._expects_since = time.monotonic()
+            self._started = time.monotonic()
         else:
             _log.info("no helper can be started here for NBCACHE_JOBS")
 
-    def is_in_vain(self, *, is_there: bool) -> bool:
-        """Whether the helper that was started, if any, should give signs of life by now, and no helper *is there*.
+    def is_in_vain(self, is_there: Callable[[], bool]) -> bool:
+        """Whether a helper was started that should give signs of life by now, and none *is there*.
 
-        Where it fails nobody hears it: it must not write to the program's terminal.
+        It is said once. Where a helper fails nobody hears it: it must not write to the program's terminal.
         """
-        if is_there:
-            self._expects_since = 0.0
-        late = self._expects_since > 0 and time.monotonic() - self._expects_since > LATE_SECONDS
-        if late:
-            self._expects_since = 0.0
-            _log.info(
-                "the helper that was started for NBCACHE_JOBS doesn't begin; nbcache serve --helper --dir %s says why",
-                self._store.path,
-            )
-        return late
+        if self._started is None:
+            return False
+        if is_there():
+            self._started = None
+            return False
+        if time.monotonic() - self._started <= LATE_SECONDS:
+            return False
+        self._started = None
+        _log.info(
+            "the helper that was started for NBCACHE_JOBS doesn't begin; nbcache serve --helper --dir %s says why",
+            self._store.path,
+        )
+        return True
 
 
 def workers_for(jobs: int) -> int:

@@ -67,7 +67,7 @@ class Others:
 
             # Once the last one is answered, whatever came of it, nobody is at work any more.
             self._lanes = [path for path in self._lanes if spool.waits(path)]
-            in_vain = self._cold is not None and self._cold.is_in_vain(is_there=self._daemons.has_helper)
+            in_vain = self._cold is not None and self._cold.is_in_vain(self._daemons.has_helper)
             self.shares = bool(self._lanes) and not in_vain
         if self.shares:
             return
@@ -256,7 +256,6 @@ class Daemons:
         self._look(LOOK_SECONDS)
         return max((each.workers for each in self._alive if not self._is_stuck(each)), default=0)
 
-    @property
     def has_helper(self) -> bool:
         """Whether a helper is alive that hears this user."""
         self._look(LOOK_SECONDS)

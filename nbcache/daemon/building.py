@@ -164,9 +164,10 @@ class Building:
         A client that doesn't wait for a new daemon compiles what it asks for itself, and goes on to ask for more once
         the daemon has finished something.
         """
-        if job.paths and not self._goes_to_farm(job) and not self._pools.has(*_environment(job)):
+        where = _environment(job)
+        if job.paths and not self._goes_to_farm(job) and not self._pools.has(*where):
             with suppress(NbcacheError, OSError, RuntimeError):
-                ready = self._pools.get(*_environment(job), uid=job.request.uid).submit(jobs.get_ready)
+                ready = self._pools.get(*where, uid=job.request.uid).submit(jobs.get_ready)
                 ready.add_done_callback(lambda _future: self._presence.got_ready())
 
     def _is_held(self, job: Job) -> bool:

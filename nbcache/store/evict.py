@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import suppressed
+from nbcache.records import Record
 from nbcache.store import layout, standing
 from nbcache.store.folders import Folder
 
@@ -33,7 +34,7 @@ REASON: Final = "the store is full, and whom it was built for has more than a sh
 """Why an entry is evicted, for people."""
 
 
-class Victim(NamedTuple):
+class Victim(Record):
     """An entry that is to be removed: where it lies, how large it is [bytes], and for whom it was built."""
 
     path: str

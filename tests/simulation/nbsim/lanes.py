@@ -83,8 +83,6 @@ def shares() -> dict[str, dict[int, float]]:
 class _Store:
     """What lanes and program share."""
 
-    path, writable = "", True
-
     def __init__(self) -> None:
         self._there: set[str] = set()
         self.leased: dict[str, _Process] = {}
@@ -134,7 +132,7 @@ class _Process:
         self.store = _SeenStore(host.store, self)
         self.others = _Seen(Settings(dir="/nowhere"), self.store, Counters())
         self.others._daemons = SimpleNamespace(
-            workers=0, has_helper=True, worth_asking=lambda: False, spent=host.spent,
+            worth_asking=lambda: False, spent=host.spent,
             gives_way=lambda key: key in host.store.leased and host.store.leased[key].gives_way,
         )  # fmt: skip
 
