@@ -23,7 +23,7 @@ def helper(x):
 @njit("f8(f8)")
 def fact(x):
     return x * fact(x - 1) if x > 1 else f(x)
-TABLE = (converts, f)
+TABLE = (converts,)
 @njit("f8(i8)")
 def from_table(x):
     return TABLE[0](x)
@@ -69,6 +69,7 @@ def lane(place):
 
 def test_nothing_is_compiled_before_it_is_needed_and_then_all_that_is_declared(lane, place):
     expected = proc.run([place / "main.py"])
+    assert expected.status == 0, expected.stderr
     ended = proc.run([lane], place / "store")
     assert ended.status == 0, ended.stderr
     imported, turn, completed, results, called, refused = ended.stdout.splitlines()
@@ -83,6 +84,7 @@ def test_nothing_is_compiled_before_it_is_needed_and_then_all_that_is_declared(l
 def test_what_was_built_so_is_what_a_program_looks_for(lane, place):
     events = place / "events"
     expected = proc.run([place / "main.py"])
+    assert expected.status == 0, expected.stderr
     assert proc.run([lane], place / "store").status == 0
     ended = proc.run([place / "main.py"], place / "store", {"NBTEST_EVENTS": str(events)})
     assert ended.stdout == expected.stdout, ended.stderr
@@ -150,6 +152,7 @@ def test_what_a_module_compiles_on_import_is_what_a_program_looks_for(place):
     (place / "main.py").write_text("import early\n" + CALL_EARLY)
     (place / "lane.py").write_text(BEGIN + "import early")
     expected = proc.run([place / "main.py"])
+    assert expected.status == 0, expected.stderr
     built = proc.run([place / "lane.py"], place / "store")
     assert built.status == 0, built.stderr
     ended = proc.run([place / "main.py"], place / "store", {"NBTEST_EVENTS": str(events)})
@@ -170,6 +173,7 @@ for _ in range(2):
 """
     (place / "lane.py").write_text(BEGIN + "import refusing\nprint(refusing.message)" + again)
     expected = proc.run([place / "main.py"])
+    assert expected.status == 0, expected.stderr
     ended = proc.run([place / "lane.py"], place / "store")
     # What can't be completed is no function without signatures, which would take any arguments.
     assert ended.stdout == expected.stdout + "TypingError\n" * 2, ended.stderr
@@ -197,6 +201,7 @@ def test_what_is_called_by_way_of_a_ufunc_is_complete_before(place):
         head + "with postponed.turn_of(lib.through):\n    pass\npostponed.complete(lib.through)\n"
     )
     events, expected = place / "events", proc.run([place / "main.py"])
+    assert expected.status == 0, expected.stderr
     assert proc.run([place / "lane.py"], place / "store").status == 0
     ended = proc.run([place / "main.py"], place / "store", {"NBTEST_EVENTS": str(events)})
     assert ended.stdout == expected.stdout == "4.5\n", ended.stderr
