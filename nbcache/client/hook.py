@@ -101,10 +101,11 @@ def numba_imported() -> None:
             environ = dict(os.environ) if process.heeds_environment() else {}
             asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
             if releases.problem() is None:
-                from nbcache.glue.identity import pristine, told
+                from nbcache.glue.identity import listed, pristine, told
 
                 # Behind the tripwires, which are in Numba's classes: whoever looks for patches needn't look at those.
                 told.listen(just_imported=True)
+                listed.note_compiler()
                 _parts.watch(pristine.note_part)
     except Exception as raised:  # noqa: BLE001  as below
         _let_pass(raised)

@@ -75,7 +75,7 @@ class ClientSession:
         self.maker.distributions.remember = lambda *found: self.publishing.remember(
             *found, here=True, what="installed files"
         )
-        # Numba was imported a moment ago: the sooner its files are looked at, the surer they are what was imported.
+        # Unless its import noted Numba's files: the sooner they are looked at, the surer they are what was imported.
         self.maker.conditions.look_at_files()
         self.others: Others | None = None
         """Whom this process shares its compiling with; None before the first miss."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from numba.core import (
     compiler_lock,
     dispatcher,
+    event,
     sigutils,
     types,
 )
@@ -29,6 +31,7 @@ from nbcache.glue.entries import meta
 from nbcache.glue.identity.past import past_of
 from nbcache.glue.overloads import effects
 from nbcache.passing import let_pass
+from nbcache.process import time
 
 if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
@@ -40,17 +43,18 @@ class SessionCache(_Cache):
     def __init__(self, owner: Any, session: Session) -> None:
         self._owner = weakref.ref(owner)
         self.session = session
+        self.is_asked = False
+        """Whether the session was asked for what is looked up next, and had nothing."""
 
     @property
     def cache_path(self) -> str | None:
         return self.session.cache_path
 
     def load_overload(self, sig: Any, target_context: Any) -> Any | None:
-        owner = self._owner()
-        found = self.session.load(owner, sig, target_context)
-        if isinstance(found, meta.LiteralsRequested):
-            raise found.error(owner)
-        return found
+        if self.is_asked:
+            self.is_asked = False
+            return None
+        return _found(self._owner(), self.session, sig, target_context)
 
     def save_overload(self, _sig: Any, data: Any) -> None:
         self.session.save(data)
@@ -80,36 +84,36 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
             cpu_target.target_context  # noqa: B018
             # The lock itself: going through its wrapper would trigger Numba's lock events twice.
             with compiler_lock.global_compiler_lock._lock:
-                before = getattr(self, attribute)
-                if type(before) is not SessionCache or before.session is not session:
-                    setattr(self, attribute, SessionCache(self, session))
-                depth = len(session.frames)
+                depth, before = len(session.frames), getattr(self, attribute)
                 signature = args[0] if args else self._sig
+                types_asked, return_type = _normalized(signature)
                 if depth:
-                    session.frames.settle()
-                    _include_existing(session, self, _argument_types(signature))
+                    _include_existing(session, self, types_asked)
                 closed = compiled = None
                 try:
+                    asks, terms = False, _NO_TERMS
                     if isinstance(self, Dispatcher):
-                        with session.history.compiling(self, *args) as uses:
+                        asks = _may_ask(self, types_asked)
+                        terms = session.history.compiling(self, types_asked, return_type)
+                    with terms as uses:
+                        compiled = _loaded(self, session, signature) if asks else None
+                        if compiled is None:
+                            _attach(self, attribute, session, is_asked=asks)
                             compiled = original(self, *args, **kwargs)
-                    else:
-                        compiled, uses = original(self, *args, **kwargs), []
                 except ForceLiteralArg as exc:
                     if len(session.frames) == depth + 1:
                         session.literals_requested(self, exc.requested_args)
-                    session.frames.note(*effects.remembered(self, _argument_types(signature)))
+                    session.frames.note(*effects.remembered(self, types_asked))
                     raise
                 finally:
                     closed = session.frames.pop_to(depth)
-                    if type(before) is NullCache:
-                        _give_back(self, attribute, before, signature)
+                    _give_back(self, attribute, before, signature)
                     if not depth:
                         compiled = session.loaded(self, compiled)
                 if closed is not None:
-                    past_of(self).consulted[_argument_types(signature)] = closed
+                    past_of(self).consulted[types_asked] = closed
                 if depth:
-                    session.frames.note(*effects.remembered(self, _argument_types(signature)), *uses)
+                    session.frames.note(*effects.remembered(self, types_asked), *uses)
                 return compiled
 
         return compile_in_scope
@@ -117,9 +121,59 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
     return replace
 
 
-def _give_back(self: Any, attribute: str, null_cache: Any, signature: Any) -> None:
+_NO_TERMS: Any = nullcontext(())
+"""What a compilation demands of which no others are built upon: nothing."""
+
+
+def _attach(owner: Any, attribute: str, session: Session, *, is_asked: bool) -> None:
+    """Have Numba look in the session for what it takes for cached."""
+    cache = getattr(owner, attribute)
+    if type(cache) is not SessionCache or cache.session is not session:
+        cache = SessionCache(owner, session)
+        setattr(owner, attribute, cache)
+    cache.is_asked = is_asked
+
+
+def _may_ask(dispatcher: Any, args: tuple[Any, ...]) -> bool:
+    """Whether Numba would look for that overload in a cache, and nobody listens to when it takes its locks for it."""
+    if args in vars(dispatcher)["overloads"] or not dispatcher._can_compile:
+        return False
+    return not any(event._registered.get(kind) for kind in ("numba:compiler_lock", "numba:llvm_lock"))
+
+
+def _loaded(dispatcher: Any, session: Session, sig: Any) -> Any | None:
+    """Give *dispatcher* an overload of the session's, as Numba does one of a cache; None if there is none.
+
+    What Numba does besides, for each overload, is to set up its timers and locks, a twentieth of a hit.
+    """
+    began = time.perf_counter()
+    with dispatcher._compiling_counter:
+        cres = _found(dispatcher, session, sig, dispatcher.targetctx)
+        if cres is None:
+            return None
+        hits = dispatcher._cache_misses if type(dispatcher._cache) is NullCache else dispatcher._cache_hits
+        hits[sig] += 1
+        if not cres.objectmode:
+            dispatcher.targetctx.insert_user_function(cres.entry_point, cres.fndesc, [cres.library])
+        dispatcher.add_overload(cres)
+    if cres.metadata is not None:
+        dispatcher._callback_add_compiler_timer(time.perf_counter() - began, cres)
+    return cres.entry_point
+
+
+def _found(owner: Any, session: Session, sig: Any, target_context: Any) -> Any | None:
+    """The session's CompileResult.  Raises ForceLiteralArg where the compilation would."""
+    found = session.load(owner, sig, target_context)
+    if isinstance(found, meta.LiteralsRequested):
+        raise found.error(owner)
+    return found
+
+
+def _give_back(self: Any, attribute: str, before: Any, signature: Any) -> None:
     """Have all as it is without ``cache=True``: `Dispatcher.stats` and `CFunc.cache_hits` say that there was no hit."""
-    setattr(self, attribute, null_cache)
+    if type(before) is not NullCache or getattr(self, attribute) is before:
+        return
+    setattr(self, attribute, before)
     hits = getattr(self, "_cache_hits", None)
     if hits and isinstance(self, Dispatcher):
         if hits.pop(signature, 0):
@@ -163,6 +217,7 @@ gives it back, which takes several µs. A frame that fits in none has one to its
 
 def _include_existing(session: Session, callee: Any, args: tuple[Any, ...]) -> None:
     """What is being compiled uses an overload that is there already, and so what was asked for when it was made."""
+    session.frames.settle()
     consulted = past_of(callee).consulted.get(args)
     session.frames.include(consulted)
     if consulted is None and args in vars(callee).get("overloads", ()):
@@ -186,8 +241,10 @@ def always(_self: Any) -> bool:
     return True
 
 
-def _argument_types(sig: Any) -> tuple[Any, ...]:
-    return tuple(sigutils.normalize_signature(sig)[0])
+def _normalized(sig: Any) -> tuple[tuple[Any, ...], Any]:
+    """The argument types of a signature, and its return type, None where it has none."""
+    args, return_type = sigutils.normalize_signature(sig)
+    return tuple(args), return_type
 
 
 def wrapped_ufunc(kind: str) -> Callable[[Any, Session], Any]:
@@ -233,7 +290,7 @@ def lifted(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def compile_block(self: Any, sig: Any) -> Any:
         with compiler_lock.global_compiler_lock._lock:
-            args = _argument_types(sig)
+            args, _return_type = _normalized(sig)
             if args in self.overloads:
                 return original(self, sig)
             depth = len(session.frames)

@@ -26,6 +26,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
+from nbcache.glue.identity import listed
 from nbcache.glue.identity.declared import metadata_in
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import opened, os, time
@@ -37,21 +38,8 @@ if TYPE_CHECKING:
 VERSION = 1
 MOST_BYTES = 1 << 20
 """What is read in each process [bytes]: of more, the store keeps the digests."""
-_SUFFIXES = {"numba_cuda": (b".py", b".so", b".pyc", b".cu", b".cuh", b".h", b".hpp")}
-"""Files that count, where it isn't `_CODE` alone."""
-_CODE = (b".py", b".so", b".pyc")
 _OUTSIDE = (b"..", b"/", b'"')
 """What rows begin with that name no file below the directory."""
-_LEFT_OUT = {
-    "numba": (b"cuda", b"pycc", b"scripts"),
-    # Numba asks it for dtypes, ufuncs and limits, and has its own of all other functions.
-    "numpy": (
-        b"char", b"ctypeslib", b"distutils", b"doc", b"f2py", b"fft", b"lib", b"linalg", b"ma", b"matrixlib",
-        b"polynomial", b"random", b"rec", b"strings", b"typing", b"_typing", b"_utils", b"_pyinstaller",
-    ),
-}  # fmt: skip
-"""Folders of which nothing takes part in a compilation for the CPU, besides those of tests and of bytecode."""
-_TESTS = (b"__pycache__", b"tests", b"testing")
 
 
 class Distributions:
@@ -74,8 +62,7 @@ class Distributions:
         record, since = _record(site, name, str(package.__version__))
         rows, unknown = [], []
         end = 0
-        suffixes, left_out = _SUFFIXES.get(name, _CODE), (*_TESTS, *_LEFT_OUT.get(name, ()))
-        for path_there, size, modified in _files(site, os.fsencode(name), suffixes, left_out):
+        for path_there, size, modified in listed.files_of(package):
             # Most records are sorted as well: then each row is found where the last one ended.
             head = b"\n%s,sha256=" % path_there
             start = record.find(head, end)
@@ -112,7 +99,7 @@ class Distributions:
                 return None
             for row in map(bytes.rstrip, record.split(b"\n")):
                 path, recorded, _ = row.partition(b",sha256=")
-                if not recorded or not path.endswith(_CODE) or path.startswith(_OUTSIDE):
+                if not recorded or not path.endswith(listed.CODE) or path.startswith(_OUTSIDE):
                     continue
                 status = os.stat(b"%s/%s" % (site, path))
                 if status.st_mtime_ns > STARTED:
@@ -237,43 +224,6 @@ def _read_record(metadata: bytes) -> tuple[bytes, int]:
             return b"\n" + file.read(), since
     except OSError:
         return b"", -1
-
-
-def _files(
-    site: bytes, package: bytes, suffixes: tuple[bytes, ...], left_out: tuple[bytes, ...]
-) -> list[tuple[bytes, int, int]]:
-    """Each file of a package that counts: its path from *site*, its size, when it was modified."""
-    found: list[tuple[bytes, int, int]] = []
-    folders, stat = [package + b"/"], os.stat
-    try:
-        beginning = os.open(site, os.O_RDONLY | os.O_DIRECTORY)  # a path from here is found in less time
-    except OSError as raised:
-        let_pass(raised)
-        return found
-    try:
-        while folders:
-            folder = folders.pop()
-            for name in _names(site + folder):
-                if name.endswith(suffixes):
-                    path = folder + name
-                    try:
-                        status = stat(path, dir_fd=beginning)
-                    except OSError as raised:  # a link that leads nowhere
-                        let_pass(raised)
-                        continue
-                    found.append((path, status.st_size, status.st_mtime_ns))
-                elif b"." not in name and name not in left_out:
-                    folders.append(folder + name + b"/")
-    finally:
-        os.close(beginning)
-    found.sort()
-    return found
-
-
-def _names(folder: bytes) -> list[bytes]:
-    with suppressed(OSError):
-        return os.listdir(folder)
-    return []
 
 
 def _archive(path: bytes) -> bytes | None:

@@ -26,7 +26,6 @@ import weakref
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from numba.core import sigutils
 from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue import marks
@@ -71,13 +70,11 @@ class History:
     # -- while compiling -------------------------------------------------------------------------
 
     @contextmanager
-    def compiling(self, dispatcher: Any, sig: Any) -> Iterator[list[Effect]]:
+    def compiling(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any) -> Iterator[list[Effect]]:
         """Enter to have *dispatcher* compile, or look up, an overload as the past demands.
 
         Yields a list that holds the use when all went well.
         """
-        args, return_type = sigutils.normalize_signature(sig)
-        args = tuple(args)
         exists = args in vars(dispatcher)["overloads"]
         try:
             given, fresh, context = self._terms(dispatcher, args, exists=exists)
