@@ -228,6 +228,28 @@ def test_warnings_whose_categories_take_other_arguments(run):
     assert run(body)[0].splitlines() == ["20.25 0", *first[1:]]
 
 
+def test_what_is_inlined_may_call_what_was_compiled_with_something_inlined(run):
+    """The second is asked whether it is still what it was, while others listen to what the first chooses."""
+    body = """
+        from numba.extending import register_jitable
+        @register_jitable(inline="always")
+        def twice(x):
+            return x * 2
+        @njit
+        def inner(x):
+            return twice(x) + 1
+        @register_jitable(inline="always")
+        def outer(x):
+            return inner(x) * 2
+        @njit
+        def f(x):
+            return outer(x) + 1
+        print(inner(1), f(3), bool(Events.seen))
+        """
+    assert run(body)[0] == "3 15 True\n"
+    assert run(body)[0] == "3 15 False\n"
+
+
 @pytest.mark.long
 def test_attributes_and_methods_that_are_inlined(run):
     body = """

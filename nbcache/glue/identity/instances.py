@@ -68,6 +68,9 @@ def describe_instance(node: Node, obj: Any) -> None:
     if cls in _PROXIES:
         msg = "a weak proxy"
         raise Unidentifiable(msg)
+    if str(cls.__module__).startswith("nbcache.glue."):  # one of which has an array over all that there is of memory
+        msg = f"an object of type {cls.__qualname__}, which is nbcache's own"
+        raise Unidentifiable(msg)
     node.title = f"instance of {cls.__module__}.{cls.__qualname__}"
     node.edge("class", cls)
     add_state(node, obj)

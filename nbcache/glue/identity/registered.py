@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from numba.core.types.abstract import Type
 from numba.core.typing import templates
 
+from nbcache.glue import marks
 from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import EVERYTHING, is_type_class
 from nbcache.glue.identity.mutations import Mutations, dictionary_behind
@@ -98,8 +99,18 @@ def chooser_of(template: Any) -> Any | None:
         for base, field in ((templates._OverloadFunctionTemplate, "_overload_func"),
                             (templates._IntrinsicTemplate, "_definition_func")):  # fmt: skip
             if base in template.__mro__:
-                return getattr(template, field)
+                return unheard(getattr(template, field))
     return None
+
+
+def unheard(chooser: Any) -> Any:
+    """The chooser itself, where one stands that listens while overloads are inlined."""
+    return getattr(chooser, "__dict__", {}).get(marks.HEARD, chooser)
+
+
+def _chooser_in(template: Any) -> Any:
+    """The same as `chooser_of`, and of templates for methods and attributes."""
+    return unheard(getattr(template, "_overload_func", None)) or chooser_of(template)
 
 
 def is_asked(chooser: Any) -> bool:
@@ -166,7 +177,7 @@ def of_type(signature: Iterable[Any]) -> bytes | None:
 def asks_of(each: Registration) -> bytes:
     """What counts of a template whose chooser is asked: how it is asked, and what is made of its answer."""
     template = each.registered
-    chooser = getattr(template, "_overload_func", None) or chooser_of(template)
+    chooser = _chooser_in(template)
     options = sorted((name, repr(value)) for name, value in _options(template) if type(value) in _PLAIN)
     inline = getattr(template, "_inline", None)
     fields = (
@@ -188,7 +199,7 @@ def _options(template: Any) -> list[tuple[str, Any]]:
 
 def identified(template: Any) -> Iterator[object]:
     """What counts of such a template besides `asks_of`, by its content: it isn't asked, or has no words of its own."""
-    chooser = chooser_of(template) or getattr(template, "_overload_func", None)
+    chooser = _chooser_in(template)
     if not is_asked(chooser):
         yield chooser
     options = [(name, value) for name, value in _options(template) if type(value) not in _PLAIN]

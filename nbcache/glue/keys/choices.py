@@ -31,7 +31,7 @@ from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.consulted import Ask
 from nbcache.glue.identity.node import ANYTHING, Unidentifiable
-from nbcache.glue.identity.registered import chooser_of, foreign_parts, is_asked
+from nbcache.glue.identity.registered import chooser_of, foreign_parts, is_asked, unheard
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Choices:
         cls = type(template)
         foreign = self._foreign.get(cls)
         if foreign is None:
-            foreign = self._foreign[cls] = is_asked(_unheard(chooser_of(cls)))
+            foreign = self._foreign[cls] = is_asked(chooser_of(cls))
         return foreign
 
     def overload(self, original: Callable[..., Any], template: Any, args: Any, kws: Any, frame: Frame | None) -> Any:
@@ -145,7 +145,7 @@ class Choices:
 
         Noted in the order in which plain Numba asks: before what the answer asks for when it is compiled.
         """
-        chooser = _unheard(getattr(template, field))
+        chooser = unheard(getattr(template, field))
         noted = False
 
         def note() -> None:
@@ -194,7 +194,7 @@ class Choices:
         templates = self._maker.extensions.inlined() if frame is not None else ()
         originals = [(template, vars(template)["_overload_func"]) for template in templates]
         for template, original in originals:
-            template._overload_func = staticmethod(self._heard(template, _unheard(original.__func__), frame))
+            template._overload_func = staticmethod(self._heard(template, unheard(original.__func__), frame))
         try:
             yield
         finally:
@@ -377,11 +377,6 @@ def _looking_away() -> Any:
     """Nothing is noted of what a chooser reads; nobody notes anything where nothing has been compiled."""
     witness = sys.modules.get("nbcache.glue.capture.witness")
     return nullcontext() if witness is None else witness.looking_away()
-
-
-def _unheard(chooser: Any) -> Any:
-    """The chooser itself, where one stands that listens while overloads are inlined."""
-    return getattr(chooser, "__dict__", {}).get(marks.HEARD, chooser)
 
 
 def _overloaded(raw: Any) -> Answer:

@@ -30,6 +30,7 @@ import pytest
 from numba import njit
 from numba.core import types as nbtypes
 
+from nbcache.glue.identity.mutations import Mutations
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.key_maker import KeyMaker
 
@@ -635,3 +636,8 @@ def test_an_empty_name_a_lost_owner_or_an_edge_to_itself_is_no_description():
             assert any(child is not node for child in node.children) or not node.edges or len(node.parts) > 1, (
                 node.title
             )
+
+
+def test_nothing_looks_into_what_nbcache_keeps_of_a_process():
+    """Some of it is an array over all of its memory."""
+    assert look(Mutations()) is None
