@@ -111,30 +111,34 @@ class Elf:
                     yield Symbol(self.text(strings, name), info, section, value)
 
 
-def functions_in(path: str) -> tuple[str, list[str]]:
-    """Return the name by which the dynamic linker knows a library, "" if it has none, and those of its functions.
-
-    Raises OSError.
-    """
+def soname_of(path: str) -> str:
+    """Return the name by which the dynamic linker knows a library; "" if it has none. Raises OSError."""
     with open(path, "rb") as file:
         code = file.read()
     try:
         elf = Elf(code)
-        tables = [table for table in elf.sections if table.kind == DYNAMIC]
-        names = [
-            elf.text(elf.sections[table.link], value)
-            for table in tables
-            for tag, value in _DYNAMIC_ENTRY.iter_unpack(elf.content(table))
-            if tag == _SONAME
-        ]
-        functions = [
+        for table in elf.sections:
+            if table.kind == DYNAMIC:
+                for tag, value in _DYNAMIC_ENTRY.iter_unpack(elf.content(table)):
+                    if tag == _SONAME:
+                        return elf.text(elf.sections[table.link], value)
+    except MALFORMED:
+        pass
+    return ""
+
+
+def functions_in(path: str) -> list[str]:
+    """Return the names of a library's functions. Raises OSError."""
+    with open(path, "rb") as file:
+        code = file.read()
+    try:
+        return [
             symbol.name
-            for symbol in elf.symbols(DYNAMIC_SYMBOLS)
+            for symbol in Elf(code).symbols(DYNAMIC_SYMBOLS)
             if symbol.section != UNDEFINED and symbol.info & 0xF in {_FUNCTION, _CHOSEN_FUNCTION}
         ]
-        return (names or [""])[0], functions
     except MALFORMED:
-        return "", []
+        return []
 
 
 def symbols_of(code: bytes) -> Symbols | None:

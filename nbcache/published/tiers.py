@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import errors
 from nbcache.process import time
-from nbcache.protocol import helper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,6 +100,8 @@ def _problem(answer: Answer | None) -> str:
 
 def _answer(settings: Settings, question: str, name: str, seconds: float, since: float = 0.0) -> Answer | None:
     """Ask the helper, starting one if there is none."""
+    from nbcache.protocol import helper  # who publishes has mostly no remote tiers
+
     line = helper.Line(settings)
     answer = line.ask(question, name, seconds, since=since)
     return helper.Answer(helper.FAILED, line.problem) if line.problem else answer

@@ -111,6 +111,13 @@ def test_recursion_stays_inside():
     assert not any("unresolved" in symbol for _, symbol, _ in made.facts.slots)
 
 
+def test_an_image_has_no_code_that_nothing_in_it_calls():
+    made, _ = built(compiled("def f(x):\n    return x * 2", "int64(int64)"))
+    names = {symbol.name for symbol in elf.Elf(made.code).symbols(elf.SYMBOL_TABLE)}
+    assert any(name.startswith("_ZN7cpython") for name in names)
+    assert not any(name.startswith("cfunc.") for name in names), names
+
+
 def test_exceptions_of_several_kinds_pass():
     source = "def f(k):\n    if k == 1:\n        raise KeyError('one', k)\n    assert k != 2\n    return 1 / k"
     (call,) = opened(*built(compiled(source, "float64(int64)")))

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core import config
-from numba.core.codegen import RuntimeLinker
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
 from nbcache.errors import ImageError
 from nbcache.glue.published import shared_object
 from nbcache.protocol.manifests import ANCHOR, ImageFacts
+from nbcache.published.runtime import UNRESOLVED as _CELL
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def build(
     program = linker()
     if program is None:
         raise ImageError(f"no linker was found in PATH ({', '.join(_LINKERS)})")
-    code, anchor = _emitted(bitcodes, checks, cpu)
+    code, anchor = _emitted(bitcodes, checks, keep, cpu)
     detached = shared_object.detach(_linked(program, code, meanwhile), {*keep, anchor})
     digest, size = digest_of(detached.code), len(detached.code)
     facts = ImageFacts(digest, size, anchor, detached.slots, detached.sealed, detached.symbols)
@@ -76,9 +76,9 @@ def build(
 
 
 @global_compiler_lock
-def _emitted(bitcodes: Sequence[bytes], checks: Sequence[str], cpu: str) -> tuple[bytes, str]:
+def _emitted(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str], cpu: str) -> tuple[bytes, str]:
     """Return an object file of all of that, and the anchor's name."""
-    module = linked(bitcodes, checks)
+    module = linked(bitcodes, checks, keep)
     anchor = f"{ANCHOR}{blake2b(module.as_bitcode() + cpu.encode(), digest_size=16).hexdigest()}"
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.linkage not in _OWN:
@@ -91,19 +91,27 @@ def _emitted(bitcodes: Sequence[bytes], checks: Sequence[str], cpu: str) -> tupl
     return bytes(_target_machine(cpu).emit_object(module)), anchor
 
 
-def linked(bitcodes: Sequence[bytes], checks: Sequence[str]) -> Any:
-    """Link bitcodes and texts into one module. Functions that several of them have a copy of are there once."""
+def linked(bitcodes: Sequence[bytes], texts: Sequence[str], keep: Collection[str] = ()) -> Any:
+    """Link bitcodes and texts into one module. Of bitcodes it has what is to be kept and what that needs, and what
+    several of them have a copy of once.
+    """
     module, there = _parsed(str(ir.Module())), set[str]()
-    for part in (*map(llvm.parse_bitcode, bitcodes), *map(_parsed, checks)):
-        defined = {value.name: value for value in _values(part) if not value.is_declaration}
-        for name in there & defined.keys():
-            if defined[name].linkage == llvm.Linkage.external:
-                defined[name].linkage = llvm.Linkage.linkonce_odr
-        there |= defined.keys()
+    parts = list(map(llvm.parse_bitcode, bitcodes))
+    cells = {value.name for part in parts for value in part.global_variables if value.name.startswith(_CELL)}
+    needed = {*keep, *(cell.removeprefix(_CELL) for cell in cells)}
+    for part in parts:
+        for value in _values(part):
+            if value.linkage == llvm.Linkage.external and not value.is_declaration:
+                name = value.name
+                if name in there or name not in needed:
+                    # LLVM links it where it is needed: not what C would call a function of `@njit` by.
+                    value.linkage = llvm.Linkage.linkonce_odr
+                there.add(name)
         module.link_in(part)
-    cells = _recursions(module)
-    if cells is not None:
-        module.link_in(cells)
+    for text in texts:
+        module.link_in(_parsed(text))
+    if cells:
+        module.link_in(_recursions(module, cells))
     return module
 
 
@@ -112,16 +120,12 @@ def _values(module: Any) -> Iterator[Any]:
     yield from module.global_variables
 
 
-def _recursions(module: Any) -> Any:
+def _recursions(module: Any, cells: Collection[str]) -> Any:
     """Define the cells through which functions call themselves or each other, which Numba fills while it links."""
-    prefix = RuntimeLinker.PREFIX
-    functions = {function.name: function for function in module.functions if not function.is_declaration}
-    cells = [value.name for value in module.global_variables if value.is_declaration and value.name.startswith(prefix)]
-    if not cells:
-        return None
+    functions = {function.name for function in module.functions if not function.is_declaration}
     made, pointer = ir.Module(), ir.IntType(8).as_pointer()
-    for cell in cells:
-        called = cell.removeprefix(prefix)
+    for cell in sorted(cells):
+        called = cell.removeprefix(_CELL)
         if called not in functions:
             raise ImageError(f"it calls {called} by recursion, which isn't among what is published with it")
         target = ir.Function(made, ir.FunctionType(ir.VoidType(), []), called)

@@ -99,9 +99,10 @@ def _variants(
     return sorted(found, key=lambda each: len(each[0].features), reverse=True)
 
 
-def _replacing(unpickle: str, build_exception: str) -> list[str]:
+@functools.cache
+def _replacing(unpickle: str, build_exception: str) -> tuple[str, ...]:
     """What takes the place of two of Numba's helpers, which ask Numba's Python, under these names."""
-    return [memory.unpickle_ir(unpickle), asking.unpickle_ir(UNPICKLE), asking.exception_ir(build_exception)]
+    return memory.unpickle_ir(unpickle), asking.unpickle_ir(UNPICKLE), asking.exception_ir(build_exception)
 
 
 def _is_checked(function: manifests.Function) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import binding as llvm
 
-from nbcache.elf import functions_in
+from nbcache.elf import functions_in, soname_of
 from nbcache.glue.identity import cython
 from nbcache.glue.identity.roots import package_roots
 from nbcache.glue.published.verdicts import Refused
@@ -40,7 +41,7 @@ def at(where: int, what: str, name: str = "") -> manifests.Native:
         called = f"{name}, which is" if name else "a C function that is"
         raise Refused(f"it calls {called} in no library's file: only functions of libraries are there at a node")
     symbol = name or _symbol_at(where, path, found)
-    library = _soname(path) or os.path.basename(path)
+    library = soname_of(path) or os.path.basename(path)
     if library in C_LIBRARY:
         if not symbol:
             raise Refused(f"it calls {in_words(where)}, which has no name: take it by its name")
@@ -71,6 +72,7 @@ def called_by_name(symbols: Iterable[str]) -> dict[str, manifests.Native]:
     return found
 
 
+@functools.cache
 def _is_everywhere(file: str) -> bool:
     """Whether what lies in a file is found at each node: Python's and the C library's own, and the toolchain's."""
     path = os.path.realpath(file)
@@ -78,8 +80,8 @@ def _is_everywhere(file: str) -> bool:
     return (
         path == os.path.realpath(sys.executable)
         or name.startswith(tuple(_OF_PYTHON))
-        or (_soname(path) or name) in C_LIBRARY
         or path.startswith(_TOOLCHAIN)
+        or (soname_of(path) or name) in C_LIBRARY
     )
 
 
@@ -97,8 +99,4 @@ def _symbol_at(where: int, path: str, found: Any) -> str:
         return str(found.symbol.decode("utf-8", "replace"))
     # One that the library chooses for the processor has its own name at another address: each is asked.
     library = ctypes.CDLL(path)
-    return next((name for name in functions_in(path)[1] if _address_in(library, name) == where), "")
-
-
-def _soname(path: str) -> str:
-    return functions_in(path)[0]
+    return next((name for name in functions_in(path) if _address_in(library, name) == where), "")
