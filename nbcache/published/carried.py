@@ -41,13 +41,16 @@ _NOT_WHOLE: Final = (
 )
 
 
-def loads(data: bytes, settings: Settings, *, trusted: bool = False) -> Any:
-    """Return what bytes describe; see :func:`nbcache.loads`. Raises PublicationError for everything that is wrong."""
+def loads(data: bytes, settings: Settings | None, *, trusted: bool = False) -> Any:
+    """Return what bytes describe; see :func:`nbcache.loads`. Raises PublicationError for everything that is wrong.
+
+    Without settings, no key is trusted.
+    """
     blob = _parsed(data)
     signers: tuple[Group, ...] = ()
     try:
         if trusted is not True:
-            signers = (_judge(blob, settings.trusted_keys),)
+            signers = (_judge(blob, () if settings is None else settings.trusted_keys),)
         return load.of_blob(blob, signers)
     except errors.ManifestError as error:
         raise errors.PublicationError(_BYTES, f"their manifest can't be used: {error}") from error

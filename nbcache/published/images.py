@@ -153,12 +153,10 @@ def _is_mappable(path: str) -> bool:
 
 def _is_mapped(path: str) -> bool:
     """Whether the C library would give what somebody in this process has of that file, filled or not."""
-    try:
-        dlclose(dlopen(path, os.RTLD_NOW | os.RTLD_NOLOAD))
-    except OSError as error:
-        let_pass(error)
-        return False
-    return True
+    handle = _c_library().dlopen(os.fsencode(path), os.RTLD_NOW | os.RTLD_NOLOAD)
+    if handle:
+        dlclose(handle)
+    return bool(handle)
 
 
 def _copy(code: bytes, digest: str) -> int:
@@ -206,6 +204,7 @@ def _c_library() -> Any:
         _libc = ctypes.CDLL(None)
         _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         _libc.statfs.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+        _libc.dlopen.argtypes, _libc.dlopen.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_void_p
     return _libc
 
 

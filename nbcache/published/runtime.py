@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nbcache import config
 from nbcache.published import unpickling
 from nbcache.published.extensions import POOLS, Extensions
 
@@ -70,8 +69,14 @@ _ALGEBRA: Final = ("numba_ez_", "numba_x")
 _LIBRARIES: Final = ("libm.so.6", "libgcc_s.so.1")
 
 
+def _environment() -> Mapping[str, str]:
+    from nbcache import config  # little code is parallel, and bytes are loaded without settings
+
+    return config.environment()
+
+
 def _number_of_threads() -> int:
-    said = config.environment().get("NUMBA_NUM_THREADS") or str(len(os.sched_getaffinity(0)))
+    said = _environment().get("NUMBA_NUM_THREADS") or str(len(os.sched_getaffinity(0)))
     # The pools would take 0, and have no memory for the work of a negative number of threads.
     if not said.strip().isdecimal() or not int(said):
         raise ValueError(f"NUMBA_NUM_THREADS={said} is no number of threads: it must be 1 or more")
@@ -169,7 +174,7 @@ class Runtime:
         return {name: getattr(pool, name.replace("numba_parallel_for", "parallel_for")) for name in THREADING}
 
     def _pool(self) -> Any:
-        settings = config.environment()
+        settings = _environment()
         wanted = settings.get("NUMBA_THREADING_LAYER", "default").lower()
         order = settings.get("NUMBA_THREADING_LAYER_PRIORITY", "tbb omp workqueue").split()
         for layer in [wanted] if wanted in _LAYERS else order:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import suppressed
 from nbcache.process import os
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,6 +111,8 @@ def reading(path: str, opener: Callable[[str, int], int] | None = None) -> Itera
 
     ``opener`` is what opens it, such as a folder's own.
     """
+    from nbcache.trust import OPEN_FLAGS  # what comes as bytes is in no file
+
     fd = os.open(path, OPEN_FLAGS) if opener is None else opener(path, OPEN_FLAGS)
     try:
         yield fd, os.fstat(fd)

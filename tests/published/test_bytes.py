@@ -110,6 +110,16 @@ def test_they_run_where_there_is_neither_numba_nor_a_store_and_go_on_from_there(
 
 
 @pytest.mark.every(2)
+def test_what_the_caller_trusts_is_loaded_without_settings_and_rules_of_trust(folder):
+    program = """
+        import pathlib, sys
+        assert nbcache.loads(pathlib.Path("squared").read_bytes(), trusted=True)(3.0) == 9.0
+        assert not {"nbcache.config", "nbcache.trust"} & sys.modules.keys()
+    """
+    alone(folder, program)
+
+
+@pytest.mark.every(2)
 def test_what_could_not_be_bound_is_bound_when_it_is_loaded_again(folder):
     program = """
     import gc, pathlib
@@ -175,7 +185,7 @@ def test_a_signed_one_is_loaded_by_who_trusts_the_key_and_by_nobody_else(tmp_pat
     refused = """
     import ctypes, sys, pathlib
     import nbcache.errors
-    from nbcache import keyring
+    from nbcache import config, keyring
     from nbcache.published import carried
     happened = []
     sys.addaudithook(lambda event, args: happened.append((event, *args)))
