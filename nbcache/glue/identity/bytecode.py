@@ -70,6 +70,10 @@ _NAMING = frozenset(
 )
 """What begins to read off a variable that isn't local."""
 _STORING = frozenset({_STORE, _STORES, _STORE_AND_READ})
+_TESTING = frozenset(
+    op for name, op in dis.opmap.items() if name in {"TO_BOOL", "UNARY_NOT"} or name.startswith("POP_JUMP_")
+)
+"""What asks a value whether it is true, or None, and leaves nothing else of it."""
 _CACHE = dis.opmap.get("CACHE", -1)
 _LOAD_CONST = dis.opmap["LOAD_CONST"]
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
@@ -99,7 +103,8 @@ class CodePlan(Record):
     constants (Numba folds ``getattr(module, "K")``).  A superset on purpose: an alias such as
     ``m = mod; m.K`` needs no data-flow analysis then.
     ``imports``: modules imported inside the body.
-    ``reads``: what is read off each variable for certain, or handed on; nothing else is read off it here.
+    ``reads``: what is read off each variable for certain, or handed on; nothing else is read off it here. Of a variable
+    with which code does nothing but ask whether it is true, nothing is.
     ``asks_membership``: whether there is an ``in``, which Numba answers while compiling if it can.
     ``serialized``: names of variables that the code does nothing with but hand them to ``serialize_object``, the way
     in which boxing has compiled code refer to a class.
@@ -239,7 +244,7 @@ class _Chains:
             if entry is None:  # most instructions
                 extended = (low | extended) << 8 if op == _EXTENDED_ARG else 0
                 if variable is not None and not extended:
-                    found.setdefault(variable, set()).add((chain, True))
+                    self._hand_on(variable, chain, op)
                     variable, chain = None, ()
                 continue
             kind, arg = entry[0], (low | extended) >> entry[1]
@@ -263,6 +268,12 @@ class _Chains:
                 variable, chain = self._module, (names[arg],)
             else:
                 variable = self._read_last(kind, arg, slots)
+
+    def _hand_on(self, variable: Variable, chain: tuple[str, ...], op: int) -> None:
+        """What was found by *chain* is for the instruction *op*, which may only test it."""
+        found = self.found.setdefault(variable, set())
+        if chain or op not in _TESTING or variable[0] == _LOCAL:
+            found.add((chain, True))
 
     def _read_last(self, kind: int, arg: int, slots: tuple[str, ...]) -> Variable | None:
         """What an instruction with two local variables leaves to be read off."""

@@ -193,9 +193,12 @@ def _describe_value(
     if variable in plan.inside and _refer_from_block(node, label, value):
         pass
     elif isinstance(value, ModuleType):
-        _describe_what_is_read(node, label, value, plan, plan.reads.get(variable, _HANDED_ON))
+        _describe_what_is_read(node, label, value, plan, plan.reads.get(variable) or _HANDED_ON)
     elif variable[1] in plan.serialized and refer(node, label, value):
         pass
+    elif type(value) is int and not node.compiled and plan.reads.get(variable) == set():
+        # Such as the address of a function that a package may not have, which is another one in each process.
+        node.part(label, b"number %d" % bool(value), "a number other than 0" if value else "0")
     elif node.compiled and isinstance(value, type) and _stands_for_itself(value):
         refer(node, label, value)
         _describe_members_by_name(node, label, value, plan.attribute_names)

@@ -381,3 +381,26 @@ def f(x):
         np.random.rand()
         random.random()
     assert len(digests) == 1
+
+
+# -- numbers of which only one thing is asked ---------------------------------------------------
+
+
+@pytest.mark.parametrize("body", ["1 if N else 2", "not N", "[1 for _ in () if not N]", "(lambda: 1 if N else 2)()"])
+def test_a_number_that_is_only_tested_counts_as_zero_or_not_to_what_runs(digest, body):
+    """A package may ask whether the address of a C function is there, which is another one in each process."""
+    of = {n: function(f"def f():\n    return {body}", N=n) for n in (0, 1 << 46, 7)}
+    ran = {n: digest([f]) for n, f in of.items()}  # in a list, as what runs
+    assert ran[7] == ran[1 << 46] != ran[0]
+    assert digest(njit(of[7])) != digest(njit(of[1 << 46]))
+
+
+@pytest.mark.parametrize("body", ["N", "N or 1", "1 if N == 7 else N", "(N, not N)", "(lambda: N)() if N else 0"])
+def test_a_number_that_is_read_in_any_other_way_counts_as_it_is(digest, body):
+    source = f"def f():\n    return {body}"
+    assert digest([function(source, N=7)]) != digest([function(source, N=8)])
+
+
+def test_a_local_variable_hands_a_number_on(digest):
+    source = "def f():\n    n = N\n    return locals() if N else 0"
+    assert digest([function(source, N=7)]) != digest([function(source, N=8)])

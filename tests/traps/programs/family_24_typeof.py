@@ -183,6 +183,22 @@ _ATTRIBUTE = {
     """),
 }
 
+_TESTED = {
+    "main.py": main("""
+        import ext
+
+        M = ext.Money(250)
+
+        @njit
+        def f(x):
+            return M.scaled(x)
+
+        show("f", f, 3)
+    """),
+    "ext.py": "FOUND_AT = 140000000000000\n\n"
+    + _EXT.replace('MoneyType("plain")', 'MoneyType("plain" if FOUND_AT else "negative")'),
+}
+
 _METHOD = ("self.cents * k\n    return lambda self, k: -", "self.cents * k * 10\n    return lambda self, k: -")
 
 PROGRAMS = (
@@ -204,6 +220,20 @@ PROGRAMS = (
     ),
     _typed("value-in-a-tuple", _METHOD, use="PAIR[0].scaled(x) + PAIR[1]", setup="PAIR = (M, 5)"),
     _typed("value-in-a-closure", _METHOD, use="bound(x)", setup="bound = (lambda m: njit(lambda x: m.scaled(x)))(M)"),
+    trap(
+        "typeof-asks-whether-a-number-is-zero",
+        24,
+        _TESTED,
+        replaced(_TESTED, "ext.py", ("FOUND_AT = 140000000000000", "FOUND_AT = 0")),
+    ),
+    trap(
+        "typeof-asks-nothing-else-of-a-number",
+        24,
+        _TESTED,
+        replaced(_TESTED, "ext.py", ("FOUND_AT = 140000000000000", "FOUND_AT = 150000000000000")),
+        differs=False,
+        hit=True,
+    ),
     trap("typeof-subclass-of-float", 24, _FLOATS, replaced(_FLOATS, "ext.py", ("self: 100", "self: 200"))),
     trap(
         "typeof-attribute-of-the-object",
