@@ -133,6 +133,8 @@ class ClientSession:
                     "%s: compiling an overload that a loaded function relied on and that can no longer be loaded",
                     unit.name,
                 )
+                if not found.is_checked:
+                    self.counters.miss(found.reason)
                 lose(unit.owner, unit.args)
                 # Callers can't be stored either: they would pass for what was built upon the one that is lost.
                 self.open_frame(None, reason="what it was made from changed", taint=True)

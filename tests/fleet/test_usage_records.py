@@ -214,3 +214,39 @@ def test_workers_of_a_pool_that_end_say_so(main: Path) -> None:
     found = [record for record in usage.records(main.parent / "store") if record["hits"]]
     assert found
     assert all(record["end"] >= record["start"] for record in found)
+
+
+OWED = """
+import sys
+from numba import njit
+
+K = 1
+
+@njit
+def callee(x):
+    return x + K
+
+@njit
+def caller(x):
+    return callee(x)
+
+caller(1)
+if sys.argv[1:]:
+    K = 2
+    callee(1)
+"""
+
+
+def test_an_overload_that_is_owed_and_gone_is_a_miss(tmp_path):
+    """What a hit promised, and what is compiled because its entry isn't there any more, stands among the misses."""
+    program, store = tmp_path / "program.py", tmp_path / "store"
+    program.write_text(OWED, encoding="utf-8")
+    assert proc.run([program], store).status == 0
+    before = usage.read(store)
+    for entry in store.rglob("*.nbo"):
+        if b":callee" in entry.read_bytes()[:4096]:
+            entry.unlink()
+    assert proc.run([program, "again"], store).status == 0
+    after = usage.read(store).since(before)
+    assert after.hits
+    assert after.misses == {"new": 1}

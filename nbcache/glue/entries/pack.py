@@ -42,6 +42,7 @@ from nbcache.glue.identity.consulted import Consulted
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.keys import targets
 from nbcache.glue.keys.conditions import META_VERSION
+from nbcache.glue.keys.key_maker import HIDDEN_LOOPS
 from nbcache.glue.keys.units import StencilUnit, Unit
 from nbcache.glue.marks import taint_of
 from nbcache.passing import let_pass
@@ -70,6 +71,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
     if frame.consulted.conflict:
         raise Unstorable(frame.refusal)
     look_again(unit)
+    _refuse_hidden_loops(unit, frame)
     library = cres.library
     library._ensure_finalized()
     reason = frame.taint or taint_of(library)
@@ -107,11 +109,18 @@ def look_again(unit: Unit) -> None:
         raise Unstorable(change, linkable=True)
 
 
+def _refuse_hidden_loops(unit: Unit, frame: Frame) -> None:
+    """Refuse what is compiled otherwise than it would be outside a parallel loop, where its key doesn't tell."""
+    if not unit.is_parallel and unit.maker.hides_loops(frame.consulted):
+        raise Unstorable(HIDDEN_LOOPS, linkable=True)
+
+
 def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Uses, past: str) -> Packed:
     """Turn a *request* for literals into an entry's sections.  Raises Unstorable."""
     if frame.refusal:
         raise Unstorable(frame.refusal)
     look_again(unit)
+    _refuse_hidden_loops(unit, frame)
     try:
         meta = LiteralsMeta(request, uses, diagnostics.pack(frame), frame.consulted)
         data = dumps(meta.packed(), frame)

@@ -106,6 +106,7 @@ _VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 def describe_options(node: Node, owner: Any, what_for: str = "") -> None:
     """What somebody's decorator was asked for; what compiling adds to that doesn't count."""
     node.watch_size(owner.targetoptions)
+    node.parallel |= bool(owner.targetoptions.get("parallel"))
     for option, value in sorted(owner.targetoptions.items()):
         if isinstance(value, dict) and value:  # `parallel={...}`
             msg = f"the option {option} of {node.title}, a dictionary, which Numba empties when it compiles"

@@ -150,6 +150,11 @@ class IdentityEngine:
         memo = self._memo_of(root, compiled=self._compilable(root))
         return () if memo is None else memo.scope.bound()
 
+    def is_parallel(self, root: object) -> bool:
+        """Whether *root*, which carries its digest, reaches anything whose loops may be compiled to run in parallel."""
+        memo = self._memo_of(root, compiled=self._compilable(root))
+        return memo is not None and memo.scope.parallel
+
     def sharing(self, root: object, others: Sequence[tuple[object, Scope]] = ()) -> bytes:
         """What digests don't tell: b"" if nothing has a twin, else which of the two is referred to from where.
 
@@ -390,6 +395,7 @@ class IdentityEngine:
                     scope.children.append(child.scope)
                     scope.hands_on |= child.scope.hands_on
                     scope.ends |= child.scope.ends
+                    scope.parallel |= child.scope.parallel
                     scope.volatile |= child.scope.volatile
         for member in component:
             member.scope = scope

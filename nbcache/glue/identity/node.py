@@ -36,8 +36,8 @@ class Node:
 
     __slots__ = (
         "checks", "children", "compiled", "digest", "edges", "ends", "handed_on", "held", "index", "individual", "live",
-        "lowlink", "names", "obj", "parts", "reached_compiled", "scope", "snapshots", "strings", "title", "unordered",
-        "volatile", "watched_attributes", "watched_items", "watched_members", "watched_sizes", "ways",
+        "lowlink", "names", "obj", "parallel", "parts", "reached_compiled", "scope", "snapshots", "strings", "title",
+        "unordered", "volatile", "watched_attributes", "watched_items", "watched_members", "watched_sizes", "ways",
     )  # fmt: skip
 
     def __init__(self, obj: object, title: str, *, compiled: bool = False) -> None:
@@ -74,6 +74,8 @@ class Node:
         self.scope: Scope | None = None
         self.ends = False
         """Whether a walk ends here at code that could run."""
+        self.parallel = False
+        """Whether its loops may be compiled to run in parallel."""
         self.unordered = False
         """Whether the edges are in no order."""
         self.index = -1
@@ -232,7 +234,7 @@ class Scope(Readings):
     """What one component read, and the scopes of the components it leads to."""
 
     __slots__ = ("_bound", "_keepers", "_watched", "children", "cycle", "ends", "handed_on", "hands_on", "individuals",
-                 "keepers", "live", "names", "strings")  # fmt: skip
+                 "keepers", "live", "names", "parallel", "strings")  # fmt: skip
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         # Nearly all components are one node, whose lists nobody needs any more. Of what isn't there it keeps none: half
@@ -248,6 +250,8 @@ class Scope(Readings):
         self.volatile = first.volatile
         self.ends = first.ends
         """Whether a walk ends at code that could run, here or below."""
+        self.parallel = first.parallel
+        """Whether anything whose loops may be compiled to run in parallel is here or below."""
         self.handed_on = first.handed_on or empty()
         self.strings = first.strings or empty()
         for node in nodes[1:]:
@@ -259,6 +263,7 @@ class Scope(Readings):
             self.sizes += node.watched_sizes
             self.volatile |= node.volatile
             self.ends |= node.ends
+            self.parallel |= node.parallel
             self.handed_on += node.handed_on
             self.strings += node.strings
         self.hands_on = bool(self.handed_on)

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _NOTHING = "there is nothing any more"
+_IN_TURN = "numba.parfors.parfor:sequential_parfor_lowering"
+"""Set by another module of Numba's for a moment; `conditions.loops_in_turn` tells it to those whom it concerns."""
 
 
 class Patches:
@@ -167,7 +169,7 @@ def _exchanged(owner: Owner, members: Mapping[Any, Any]) -> Iterator[tuple[str, 
 
 def _counts(owner: Owner, name: Any, now: Any) -> bool:
     """Whether neither Python nor Numba nor nbcache puts this there, such as an imported module."""
-    if _is_nbcaches(now):
+    if _is_nbcaches(now) or f"{owner.label}{name}" == _IN_TURN:
         return False
     if not isinstance(name, str) or (name.startswith("__") and not _is_definition(now)):
         return False

@@ -17,6 +17,7 @@ import numba
 import numpy as np
 from numba.core import config
 from numba.core.registry import cpu_target
+from numba.parfors import parfor
 
 from nbcache import libm
 from nbcache.config import namespace
@@ -166,6 +167,14 @@ def shown_by(settings: Mapping[str, Any]) -> str:
     """
     found = [name for name, usual in SHOWING_SETTINGS.items() if settings.get(name, usual) != usual]
     return f"NUMBA_{found[0]}, which shows how it is compiled" if found else ""
+
+
+def loops_in_turn() -> bool:
+    """Whether loops that are compiled now run one iteration after the other, though they could run in parallel.
+
+    So it is while Numba compiles the body of a parallel loop, and with it whatever that is the first to call.
+    """
+    return bool(parfor.sequential_parfor_lowering)
 
 
 class Conditions:

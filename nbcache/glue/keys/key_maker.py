@@ -26,7 +26,7 @@ from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.patched import Patches
 from nbcache.glue.identity.registrations import ExtensionIndex
 from nbcache.glue.identity.state import generators
-from nbcache.glue.keys.conditions import Conditions
+from nbcache.glue.keys.conditions import Conditions, loops_in_turn
 from nbcache.glue.keys.installed import InstalledExtensions
 from nbcache.passing import let_pass
 from nbcache.store import reasons
@@ -45,6 +45,7 @@ MOST_BEYOND = 5_000
 """How many objects a registration may reach for what compiled code refers to to be looked for among them."""
 MOST_BEYOND_IN_ALL = 15_000
 """The same for all registrations of a process, however often: the rest is compiled as if there were no cache."""
+HIDDEN_LOOPS = "loops of others' overloads, which run one iteration after the other inside a parallel loop"
 _CHOICES = "nbcache.glue.keys.choices"
 _MEMO_KEEPERS = frozenset({Dispatcher, UFuncDispatcher, CFunc})
 
@@ -206,6 +207,8 @@ class KeyMaker:
                     return "a class of its values is another now, which what is registered with Numba may read"
             except Unidentifiable as exc:
                 return f"it depends on {exc}"
+        if not unit.is_parallel and self.hides_loops(consulted):
+            return HIDDEN_LOOPS
         return self.marked.objection(consulted) if consulted.ran else None
 
     def before(self, frame: Frame, names: Collection[bytes]) -> None:
@@ -243,6 +246,19 @@ class KeyMaker:
         if self.registered_otherwise(consulted.packed, consulted.snapshot):
             return "something else is registered with Numba for what it uses"
         return None
+
+    def hides_loops(self, consulted: Consulted) -> bool:
+        """Whether others' code brings in loops that would run in parallel, were they compiled at another moment.
+
+        The key of a unit that reaches no such loops itself doesn't tell: whose code that is, isn't known beforehand.
+        """
+        if not loops_in_turn():
+            return False
+        registered = [each for name in consulted.snapshot for each in self.extensions.registered(name)]
+        known = [self.extensions.digests[id(each)][2] for each in registered if id(each) in self.extensions.digests]
+        chosen = filter(None, map(self.choices.scope, consulted.asks) if consulted.asks else ())
+        options = (getattr(each.registered, "_jit_options", {}) for each in registered)
+        return any(scope.parallel for scope in (*known, *chosen)) or any(each.get("parallel") for each in options)
 
     def _identify_patches(self) -> tuple[tuple[str, str], ...]:
         """What others have put into Numba, as components of a key.  Raises Unidentifiable."""

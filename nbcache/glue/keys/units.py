@@ -23,6 +23,7 @@ from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
+from nbcache.glue.keys.conditions import loops_in_turn
 from nbcache.glue.keys.flags import flag_components, flag_parts, flags_of, pipeline_of
 from nbcache.glue.keys.key_maker import KeyMaker
 from nbcache.glue.keys.parts import CONDITIONS, Part, components_of, key_of_parts
@@ -142,7 +143,10 @@ class Unit:
     def _checked_parts(self) -> list[Part]:
         if self._shown:
             raise Unidentifiable(self._shown)
-        return self._key_parts()
+        parts = self._key_parts()
+        if loops_in_turn() and self.is_parallel:
+            parts.append(("loops run one iteration after the other", b""))
+        return parts
 
     def stands_for(self, key: str) -> None:
         """Ask for an entry that was made from what the owner was earlier in this process."""
@@ -161,6 +165,11 @@ class Unit:
         if self.flags.debuginfo or self.flags.dbg_directives_only:
             parts.append(("lines of the source", self._debug_lines()))
         return parts
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether it reaches anything whose loops may be compiled to run in parallel."""
+        return any(scope.parallel for scope in self.scopes)
 
     def _parts_of_what_is_asked(self) -> list[Part]:
         maker = self.maker
@@ -380,6 +389,10 @@ class LiftedUnit(Unit):
             shared = self.maker.engine.sharing(self.function)
             parts += [("all that it reaches", self.content), ("which of two that are alike is meant", shared)]
         return parts
+
+    @property
+    def is_parallel(self) -> bool:
+        return True  # what a piece reaches isn't looked at for its key
 
     def _own_nodes(self) -> list[Node]:
         """What the function around it reaches."""

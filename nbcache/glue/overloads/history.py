@@ -32,6 +32,7 @@ from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.identity.past import Promise, arrange, past_of
+from nbcache.glue.keys.conditions import loops_in_turn
 from nbcache.glue.keys.flags import flag_components
 from nbcache.glue.overloads import loops
 from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
@@ -102,7 +103,15 @@ class History:
                 name, template = os.urandom(ID_BYTES), vars(dispatcher)[marks.CHOOSER].template
                 uses.append(Effect("implementation", template, (name,), None, (("key", ""),), False))
         else:
+            given = self._with_the_moment(dispatcher, args, given)
             uses.append(Effect("dispatcher", dispatcher, args, return_type, given, fresh))
+
+    def _with_the_moment(self, dispatcher: Any, args: tuple[Any, ...], given: Given) -> Given:
+        """The same with what the overload has of a moment when loops are compiled to run in turn; later it is stale."""
+        content = past_of(dispatcher).made_from.get(args)
+        if not content or not loops_in_turn() or not self._maker.engine.is_parallel(dispatcher):
+            return given
+        return given if "made from" in dict(given) else (*given, ("made from", content.hex()))
 
     def _choice(self, dispatcher: Any, args: tuple[Any, ...]) -> Effect:
         """The use of an implementation that an ``@overload`` chose."""
@@ -136,9 +145,12 @@ class History:
     def _made_from(self, dispatcher: Any, content: bytes) -> bytes:
         """The same for one whose identity is *content*.
 
-        The objects that its code is bound to count as themselves; so do settings that changed, and changes of Numba.
+        The objects that its code is bound to count as themselves; so do settings that changed, changes of Numba, and
+        whether loops run in parallel.
         """
-        besides = self._maker.engine.bound(dispatcher) + self._maker.conditions.of_late
+        besides: tuple[object, ...] = self._maker.engine.bound(dispatcher) + self._maker.conditions.of_late
+        if loops_in_turn() and self._maker.engine.is_parallel(dispatcher):
+            besides += ("loops in turn",)
         return hashlib.blake2b(content + repr(besides).encode(), digest_size=32).digest() if besides else content
 
     def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
@@ -159,6 +171,9 @@ class History:
         if consulted is not None and self._maker.registered_otherwise(consulted.packed, consulted.snapshot):
             snapshot = repr(sorted(consulted.snapshot.items())).encode()
             stale += (("registered", hashlib.blake2b(snapshot, digest_size=16).hexdigest()),)
+        elif consulted is not None and not self._maker.engine.is_parallel(dispatcher):
+            # Whether its loops run in parallel nobody has noted.
+            stale += (("registered", "loops in turn"),) if self._maker.hides_loops(consulted) else ()
         return stale
 
     def given(self, dispatcher: Any, args: tuple[Any, ...]) -> Given:

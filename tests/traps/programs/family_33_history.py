@@ -302,6 +302,66 @@ _CHOICES = {
     """)
 }
 
+_LOOPS = {
+    "main.py": main("""
+        import sys
+        from numba import prange
+        from numba.extending import overload
+
+        values = np.sqrt(np.arange(10_000))
+
+        @njit(parallel=True)
+        def g(a, n):
+            total = 0.0
+            for i in prange(a.size):
+                total += a[i]
+            return total
+
+        @njit
+        def k(a, n):
+            return g(a, n)
+
+        @njit
+        def plain(a, n):
+            return a[0] + a[-1]
+
+        def chosen(a, n):
+            pass
+
+        @overload(chosen, jit_options={"parallel": True})
+        def choose(a, n):
+            def total(a, n):
+                total = 0.0
+                for i in prange(a.size):
+                    total += a[i]
+                return total
+            return total
+
+        @njit
+        def c(a, n):
+            return chosen(a, n)
+
+        @njit(parallel=True)
+        def around_k(a, n):
+            out = np.zeros(3)
+            for i in prange(3):
+                out[i] = k(a, i) + plain(a, i)
+            return out
+
+        @njit(parallel=True)
+        def around_c(a, n):
+            out = np.zeros(3)
+            for i in prange(3):
+                out[i] = c(a, i)
+            return out
+
+        for word in sys.argv[1:]:
+            show(word, globals()[word], values, np.uint64(0))
+    """)
+}
+"""What the body of a parallel loop is the first to call, by the loop's index, runs its own loops one iteration after the
+other, from then on and for all: a sum differs in the last digits."""
+
 
 def _orders(name: str, files: dict[str, str], *orders: str):
     """Return a program whose steps run the same files with these words, one cache for all."""
@@ -341,6 +401,21 @@ PROGRAMS = [
     _orders("registered-in-between", _CHOICES, "h register calls_h", "register calls_h", "calls_h register h i", "h i"),
     _orders("declared-return-type", _DECLARED, "f", "declare f", "f g", "declare g f", "f recompile g"),
     _orders("settings-under-a-loop", _SETTINGS, "float64 int64", "float64 check int64 int16", "check int16", "int16"),
+    _orders(
+        "loops-inside-a-loop",
+        _LOOPS,
+        "g k around_k",
+        "around_k k g",
+        "plain k",
+        "around_k g",
+        "k around_k",
+        "around_k k",
+    ),
+    _orders("loops-inside-a-loop-first", _LOOPS, "around_k g k plain", "g", "k", "g around_k k", "plain around_k k g"),
+    _orders(
+        "chosen-loops-inside-a-loop", _LOOPS, "c around_c", "around_c c", "c", "around_c", "c around_c k", "around_c c"
+    ),
+    _orders("chosen-loops-inside-a-loop-first", _LOOPS, "around_c c", "c around_c", "c", "around_c", "c"),
     _orders("neighborhood", _STENCILS, "s f", "f", "g s", "f g", "s g"),
     _orders(
         "numba-s-own-functions", _LIBRARY, "fast exact", "exact", "exact fast", "other", "fast other", "other fast"
