@@ -68,6 +68,10 @@ PACKAGES = {
     "shap": ["shap"],
     "vectorbt": ["vectorbt"],
     "xarray": ["xarray", "flox", "numbagg", "numpy-groupies"],
+    "cminpack": ["cminpack-numba"],
+    "pde": ["py-pde"],
+    "pynapple": ["pynapple"],
+    "skan": ["skan", "pandas"],
 }
 FIRST = ["numba_stats", "galois", "numbagg", "datashader", "quantecon", "sparse", "resampy", "tslearn"]
 EXTENSIONS = ["rocket-fft", "vector", "awkward", "sparse"]
