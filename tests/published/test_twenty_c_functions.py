@@ -10,7 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from nbtest import proc
+from nbtest import hitcheck, proc
 from nbtest.published import accumulator, node
 
 CC, INCLUDE, PATH = shutil.which("cc"), sysconfig.get_path("include"), os.environ["PATH"]
@@ -172,7 +172,8 @@ def test_twenty_c_functions_of_five_kinds_in_four_decorators(place):
     first, compiled = accumulator(place / "store", COMPILE + publish, place, **proc.SCIPY).stdout.splitlines()
     assert int(compiled) >= 20  # those of @njit say so
     second, compiled = accumulator(place / "store", COMPILE, place, **proc.SCIPY).stdout.splitlines()
-    assert (second, compiled) == (first, "0")
+    assert second == first
+    assert compiled == "0" or hitcheck.WANTED
     assert node(place / "store", LOAD, place, **proc.SCIPY).stdout.strip() == first
     found = json.loads(first)
     assert [found[f"called_{kind}_cube"][0] for kind in IN_C] == [28, 29, 30, 31]
