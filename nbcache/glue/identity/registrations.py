@@ -55,10 +55,10 @@ from nbcache.glue.identity.registered import (
     speaks_for_others,
     undecorated,
 )
-from nbcache.glue.identity.watched import are_same
+from nbcache.glue.identity.watched import Watched, are_same, is_unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from nbcache.glue.identity.graph import IdentityEngine
     from nbcache.glue.identity.node import Scope
@@ -85,6 +85,10 @@ class ExtensionIndex:
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
         self.digests: dict[int, tuple[Registration, bytes, Scope]] = {}
+        self._holding: set[int] = set()
+        """Whose digest, of those, is what it was when that was looked at last."""
+        self._watched: Watched | None = None
+        """All that those were read from, which have most of it in common; None after one was added."""
         self.asked_for_types: set[Any] = set()
         """Templates that others have registered to say what type a call has, which are asked again on a hit."""
         self._inlined: tuple[int, list[Any]] = (-1, [])
@@ -222,11 +226,20 @@ class ExtensionIndex:
         modules = {module_of(each) for filed in fresh.values() for each in filed}
         return {name for name, filed in fresh.items() if filed}, modules - {"__main__"}
 
-    def digest(self, name: bytes, engine: IdentityEngine) -> bytes:
-        """Identity of what others have registered for *name*.  Raises Unidentifiable.
+    def digests_of(self, names: Collection[bytes], engine: IdentityEngine) -> Iterator[tuple[bytes, bytes]]:
+        """Each of *names* with the identity of what others have registered for it.  Raises Unidentifiable.
 
         Choosers are only listed: they are asked, and their answers count.
         """
+        scopes = (scope for key in self._holding for scope in self.digests[key][2].all())
+        self._watched = self._watched or Watched([*set(scopes)])
+        if names and not is_unchanged(self._watched):
+            self._holding = {key for key in self._holding if self.digests[key][2].unchanged()}
+            self._watched = None
+        for name in names:
+            yield name, self._digest_of(name, engine)
+
+    def _digest_of(self, name: bytes, engine: IdentityEngine) -> bytes:
         hasher = hashlib.blake2b(digest_size=16, person=b"nbcache names")
         for each in self._filed[name]:
             content = each.rank.encode() + self._digest(each, engine)
@@ -250,8 +263,7 @@ class ExtensionIndex:
         if chooses(each.registered):
             # In lists, as what runs.
             return asks_of(each) + b"".join(engine.digest([part]) for part in identified(each.registered))
-        known = self.digests.get(id(each))
-        if known is None or not known[2].unchanged():
+        if id(each) not in self._holding:
             refused = self._refused.get(id(each))
             if refused is not None and refused[0] == self.generation:
                 raise Unidentifiable(refused[1])
@@ -263,8 +275,11 @@ class ExtensionIndex:
                 # Each compilation asks, and it may have taken a walk through half of a package.
                 self._refused[id(each)] = (self.generation, msg)
                 raise Unidentifiable(msg) from exc
-            known = self.digests[id(each)] = (each, digest, scope)
-        return known[1]
+            self.digests[id(each)] = (each, digest, scope)
+            if not scope.volatile:
+                self._holding.add(id(each))
+                self._watched = None
+        return self.digests[id(each)][1]
 
     # -- reading Numba's registries ------------------------------------------------------------------
 

@@ -171,12 +171,12 @@ class KeyMaker:
             consulted.conflict = next(filter(None, map(self.choices.change, consulted.asks)), "")
         current = {}
         # With what can't become an entry nothing is compared; to identify half of a package for it takes seconds.
-        for name in index.relevant_among(consulted.names) if not consulted.conflict else ():
-            try:
-                current[name] = (index.since(name), self._registered(name))
-            except Unidentifiable as exc:
-                consulted.conflict = str(exc)
-                break
+        names = index.relevant_among(consulted.names) if not consulted.conflict else ()
+        try:
+            for name, digest in index.digests_of(names, self.engine):
+                current[name] = (index.since(name), digest)
+        except Unidentifiable as exc:
+            consulted.conflict = str(exc)
         while self.models_made:
             model = self.models_made.pop()
             model.under = {name: current[name][1] for name in model.names if name in current}
@@ -224,12 +224,11 @@ class KeyMaker:
 
     def _before(self, frame: Frame, names: Collection[bytes]) -> None:
         consulted = frame.consulted
-        for name in self.extensions.relevant_among(names):
-            if name not in consulted.snapshot and not consulted.conflict:
-                try:
-                    consulted.snapshot[name] = self._registered(name)
-                except Unidentifiable as exc:
-                    consulted.conflict = str(exc)
+        unseen = [name for name in self.extensions.relevant_among(names) if name not in consulted.snapshot]
+        try:
+            consulted.snapshot.update(self.extensions.digests_of(unseen, self.engine))
+        except Unidentifiable as exc:
+            consulted.conflict = str(exc)
 
     def _in_words(self, name: bytes) -> str:
         """What others have registered for a name, for people."""
@@ -285,13 +284,9 @@ class KeyMaker:
         if not relevant and not snapshot:
             return False
         try:
-            return snapshot != {name: self._registered(name) for name in relevant}
+            return snapshot != dict(self.extensions.digests_of(relevant, self.engine))
         except Unidentifiable:
             return True
-
-    def _registered(self, name: bytes) -> bytes:
-        """Identity of what is registered for *name*.  Raises Unidentifiable."""
-        return self.extensions.digest(name, self.engine)
 
     def nodes_registered(self, names: Iterable[bytes]) -> Iterator[Node]:
         """What is reached from what others have registered for *names*, as far as that isn't too much."""

@@ -57,8 +57,8 @@ MANY = """
 import os
 from numba import types
 from numba.extending import intrinsic, overload
+from nbcache.glue.identity.registrations import ExtensionIndex
 from nbcache.glue.keys.choices import Choices
-from nbcache.glue.keys.key_maker import KeyMaker
 
 asked = []
 
@@ -72,7 +72,7 @@ def counted(cls, name):
     setattr(cls, name, count)
 
 counted(Choices, "_digest")
-counted(KeyMaker, "_registered")
+counted(ExtensionIndex, "_digest_of")
 NULL = open(os.devnull)
 
 @intrinsic
