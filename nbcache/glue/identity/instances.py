@@ -13,13 +13,16 @@ from __future__ import annotations
 import copyreg
 import ctypes
 import threading
+import typing
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from types import (
     BuiltinFunctionType,
+    GenericAlias,
     GetSetDescriptorType,
     MemberDescriptorType,
     MethodDescriptorType,
+    UnionType,
     WrapperDescriptorType,
 )
 from typing import TYPE_CHECKING, Any, cast
@@ -241,7 +244,7 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
     if isinstance(reduced, str):
         node.part("global", f"{cls.__module__}:{reduced}".encode(), reduced)
         return
-    node.volatile = True
+    node.volatile = not _is_alias(cls)
     function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
     node.value("constructor", function)
     node.value("arguments", arguments)
@@ -252,6 +255,17 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
     node.value("reduced state", state, owned=True)
     node.value("items", list(items) if items is not None else None, owned=True)
     node.value("pairs", list(pairs) if pairs is not None else None, owned=True)
+
+
+def _is_alias(cls: type) -> bool:
+    """Whether instances stand for types in annotations, of which pickles say nothing but what never changes, or is in
+    their dictionary: half of the classes of some packages have such bases.
+    """
+    return cls in _ALIASES or (issubclass(cls, _ALIAS_OF_TYPING) and cls.__module__ == "typing")
+
+
+_ALIASES = frozenset({GenericAlias, UnionType})
+_ALIAS_OF_TYPING = type(typing.List[int])  # noqa: UP006  that is where it differs from list[int]
 
 
 def _is_lock(cls: type) -> bool:

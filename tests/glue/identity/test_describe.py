@@ -320,6 +320,9 @@ MUTATIONS = {
     "metaclass": (lambda: user("class M(type): x = 1\nclass C(metaclass=M): pass"),
                   lambda obj: setattr(type(obj), "x", 2)),
     "abstract": (lambda: user("import abc\nclass C(abc.ABC): pass"), lambda obj: obj.register(int)),
+    "alias": (lambda: typing.List[user("class C: pass")], set_attribute("__args__", (float,))),  # noqa: UP006
+    "alias's origin": (lambda: typing.List[user("class C: pass")], set_attribute("__origin__", set)),  # noqa: UP006
+    "alias grows": (lambda: typing.List[user("class C: pass")], set_attribute("__extra__", 2)),  # noqa: UP006
     "class annotations": (lambda: user("class C:\n    x: int"), lambda obj: obj.__annotations__.update(x=float)),
     "dataclass": (Plain, set_attribute("x", 2)),
     "dataclass fields": (lambda: user("import dataclasses\n@dataclasses.dataclass\nclass C:\n    x: int = 1"),
@@ -464,6 +467,15 @@ def test_what_changes_is_seen_or_refused(make, change):
     assert not before[2].unchanged(), "who remembers doesn't notice"
     after = look(value)
     assert after is None or after[0] != before[0]
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [list[int], int | None, typing.List[int], typing.Optional[Plain], typing.Literal[1], typing.Tuple[Plain, ...]],  # noqa: UP006, UP045
+    ids=str,
+)
+def test_what_stands_for_a_type_needn_t_be_walked_anew_each_time(alias):
+    assert look(alias)[2].unchanged()
 
 
 def aliases(flag):
