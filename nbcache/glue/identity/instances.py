@@ -244,7 +244,7 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
     if isinstance(reduced, str):
         node.part("global", f"{cls.__module__}:{reduced}".encode(), reduced)
         return
-    node.volatile = not _is_alias(cls)
+    node.volatile |= not _is_alias(cls)
     function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
     node.value("constructor", function)
     node.value("arguments", arguments)
