@@ -28,6 +28,7 @@ from numba.core.typing.typeof import typeof
 from numba.np import numpy_support
 
 from nbcache.glue.entries import meta
+from nbcache.glue.identity.ownership import has_toolchain_globals
 from nbcache.glue.identity.past import past_of
 from nbcache.glue.overloads import effects
 from nbcache.passing import let_pass
@@ -93,7 +94,7 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
                 try:
                     asks, terms = False, _NO_TERMS
                     if isinstance(self, Dispatcher):
-                        asks = _may_ask(self, types_asked)
+                        asks = _is_numbas(original) and _may_ask(self, types_asked)
                         terms = session.history.compiling(self, types_asked, return_type)
                     with terms as uses:
                         compiled = _loaded(self, session, signature) if asks else None
@@ -121,6 +122,7 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
     return replace
 
 
+_LLVM = "numba:llvm_lock"
 _NO_TERMS: Any = nullcontext(())
 """What a compilation demands of which no others are built upon: nothing."""
 
@@ -134,20 +136,24 @@ def _attach(owner: Any, attribute: str, session: Session, *, is_asked: bool) -> 
     cache.is_asked = is_asked
 
 
+_is_numbas = functools.cache(has_toolchain_globals)
+"""Whether it is Numba's own way: somebody's wrapper may change anything before it goes on, or tell what it sees."""
+
+
 def _may_ask(dispatcher: Any, args: tuple[Any, ...]) -> bool:
     """Whether Numba would look for that overload in a cache, and nobody listens to when it takes its locks for it."""
     if args in vars(dispatcher)["overloads"] or not dispatcher._can_compile:
         return False
-    return not any(event._registered.get(kind) for kind in ("numba:compiler_lock", "numba:llvm_lock"))
+    return not any(event._registered.get(kind) for kind in ("numba:compiler_lock", _LLVM))
 
 
 def _loaded(dispatcher: Any, session: Session, sig: Any) -> Any | None:
     """Give *dispatcher* an overload of the session's, as Numba does one of a cache; None if there is none.
 
-    What Numba does besides, for each overload, is to set up its timers and locks, a twentieth of a hit.
+    What Numba does besides, for each overload, takes a twentieth of a hit: setting up timers and locks.
     """
     began = time.perf_counter()
-    with dispatcher._compiling_counter:
+    with event.install_listener(_LLVM, event.TimingListener()) as waited, dispatcher._compiling_counter:
         cres = _found(dispatcher, session, sig, dispatcher.targetctx)
         if cres is None:
             return None
@@ -158,6 +164,8 @@ def _loaded(dispatcher: Any, session: Session, sig: Any) -> Any | None:
         dispatcher.add_overload(cres)
     if cres.metadata is not None:
         dispatcher._callback_add_compiler_timer(time.perf_counter() - began, cres)
+        if waited.done:
+            dispatcher._callback_add_llvm_timer(waited.duration, cres)
     return cres.entry_point
 
 
