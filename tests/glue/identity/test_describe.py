@@ -471,7 +471,7 @@ def test_what_changes_is_seen_or_refused(make, change):
 
 @pytest.mark.parametrize(
     "alias",
-    [list[int], int | None, typing.List[int], typing.Optional[Plain], typing.Literal[1], typing.Tuple[Plain, ...]],  # noqa: UP006, UP045
+    [list[int], int | None, typing.List[int], typing.Optional[Number], typing.Literal[1], typing.Tuple[Number, ...]],  # noqa: UP006, UP045
     ids=str,
 )
 def test_what_stands_for_a_type_needn_t_be_walked_anew_each_time(alias):
