@@ -281,11 +281,13 @@ def _audit(event: str, args: tuple[Any, ...], handlers: Mapping[str, _Look] = _H
 COMPILER, _LIBRARY, _ONLOOKER, OTHERS_CODE = "compiler", "library", "onlooker", "others"
 _TALKERS = frozenset({"warnings", "traceback", "logging"})
 """What reads source files to show lines of them."""
+_FOLLOWER = _nbcache.spec_of_others.__code__.co_filename
+"""Where the code says that it is from which asks finders on behalf of nbcache's own: in a frozen app that is no path."""
 _ROOTS: list[tuple[str, tuple[str, ...]]] = [
     (COMPILER, package_roots("numba", "nbcache")),
-    (_LIBRARY, (*package_roots("numpy"), _nbcache.__file__)),
+    (_LIBRARY, (*package_roots("numpy"), _FOLLOWER)),
 ]
-_IMPORT_SYSTEM = frozenset({"<frozen importlib._bootstrap>", _nbcache.__file__})
+_IMPORT_SYSTEM = frozenset({"<frozen importlib._bootstrap>", _FOLLOWER})
 """Who asks finders for modules."""
 _IMPORTERS = (
     "<frozen importlib", "<frozen zipimport", *(("PyInstaller/loader/", "pyimod") if is_frozen() else ()),
