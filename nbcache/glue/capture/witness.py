@@ -282,7 +282,7 @@ COMPILER, _LIBRARY, _ONLOOKER, OTHERS_CODE = "compiler", "library", "onlooker", 
 _TALKERS = frozenset({"warnings", "traceback", "logging"})
 """What reads source files to show lines of them."""
 _FOLLOWER = _nbcache.spec_of_others.__code__.co_filename
-"""Where the code says that it is from which asks finders on behalf of nbcache's own: in a frozen app that is no path."""
+"""Where the code that asks finders for nbcache's own says that it is from: in a frozen app that is no path."""
 _ROOTS: list[tuple[str, tuple[str, ...]]] = [
     (COMPILER, package_roots("numba", "nbcache")),
     (_LIBRARY, (*package_roots("numpy"), _FOLLOWER)),

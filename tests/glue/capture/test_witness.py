@@ -467,3 +467,16 @@ def test_what_colours_numbas_messages_takes_no_part_in_compiling(place):
     assert (result, compiled > 0, refused) == (4.5, True, [])
     assert place.run(main=main) == [4.5, 0, []]
     assert place.run(main=main, PYCHARM_HOSTED="1") == [4.5, 0, []]
+
+
+def test_what_asks_finders_for_us_is_known_by_what_its_code_says(tmp_path):
+    """In a frozen app that is no path, whatever the module's file is."""
+    (tmp_path / "main.py").write_text(
+        """
+import _nbcache
+_nbcache.spec_of_others.__code__ = _nbcache.spec_of_others.__code__.replace(co_filename="_nbcache.py")
+from nbcache.glue.capture import witness
+print(witness.whose_code("_nbcache.py"), "_nbcache.py" in witness._IMPORT_SYSTEM)
+"""
+    )
+    assert proc.run([tmp_path / "main.py"]).stdout == "library True\n"
