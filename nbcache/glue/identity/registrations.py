@@ -231,11 +231,12 @@ class ExtensionIndex:
 
         Choosers are only listed: they are asked, and their answers count.
         """
-        scopes = (scope for key in self._holding for scope in self.digests[key][2].all())
-        self._watched = self._watched or Watched([*set(scopes)])
-        if names and not is_unchanged(self._watched):
-            self._holding = {key for key in self._holding if self.digests[key][2].unchanged()}
-            self._watched = None
+        if names:
+            scopes = (scope for key in self._holding for scope in self.digests[key][2].all())
+            self._watched = self._watched or Watched([*set(scopes)])
+            if not is_unchanged(self._watched):
+                self._holding = {key for key in self._holding if self.digests[key][2].unchanged()}
+                self._watched = None
         for name in names:
             yield name, self._digest_of(name, engine)
 

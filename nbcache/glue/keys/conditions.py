@@ -23,6 +23,7 @@ from nbcache import libm
 from nbcache.config import namespace
 from nbcache.glue.identity import told
 from nbcache.glue.identity.distributions import Distributions
+from nbcache.glue.identity.listed import COMPILER
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.passing import let_pass, suppressed
 
@@ -64,7 +65,7 @@ IRRELEVANT_SETTINGS: dict[str, str] = {
 IRRELEVANT_PREFIXES = ("CUDA_",)
 
 _Component = tuple[str, str]
-_TOOLCHAIN = (numba, llvmlite, np)
+_TOOLCHAIN = tuple(sys.modules[name] for name in COMPILER)
 
 META_VERSION = 19
 """Raised when the sections of an entry come to mean something else.
