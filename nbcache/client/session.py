@@ -379,13 +379,12 @@ class ClientSession:
 
     def _identify(self, owner: Any, sig: Any) -> Unit | str:
         self.maker.prepare()
-        name = "a function"
+        unit = None
         try:
             unit = self._unit_for(self.maker, self.frames, owner, sig)
-            name = unit.name
             unit.key  # noqa: B018  computed here so that it is known to exist
         except self._unidentifiable as exc:
-            reason = str(exc)
+            reason, name = str(exc), "a function" if unit is None else unit.name
             self.counters.uncacheable(reason, name)
             _log.debug("%s can't be cached: it depends on %s", name, reason)
             return reason

@@ -21,6 +21,7 @@ from numba.core.funcdesc import FunctionDescriptor
 from numba.core.runtime import rtsys
 
 from nbcache.glue import marks
+from nbcache.process import time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,8 @@ class StoredLibrary(JITCodeLibrary):
     """Behaves like the library the entry was made from.
 
     ``read(section)`` returns a section of the entry, or None where that is gone or damaged by now;
-    ``rebuild()`` then makes the library again, under the same symbol names.
+    ``rebuild()`` then makes the library again, under the same symbol names.  ``llvm_seconds``: how long llvmlite's lock
+    was held to load the code.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class StoredLibrary(JITCodeLibrary):
         self._rebuild = rebuild
         self._rebuilt: Any = None
         self._disable_inspection = False
+        self.llvm_seconds = 0.0
         if not codegen._engine._defined_symbols:
             _drop_empty_module(codegen)
         for callee in callees:
@@ -68,7 +71,9 @@ class StoredLibrary(JITCodeLibrary):
         engine, linker = self._codegen._engine, self._codegen._rtlinker
         self._map_unresolved(symbols.unresolved)
         with ffi.lib._lock._lock:
+            began = time.perf_counter()
             _load(engine._ee, code)
+            self.llvm_seconds += time.perf_counter() - began
         linker._defined.update(symbols.functions)
         engine._defined_symbols.update(symbols.functions, symbols.variables)
         linker.resolve(engine)
@@ -156,11 +161,18 @@ class RenamedLibrary:
 
 
 def _linkable(bitcode: bytes) -> Any:
-    """The module, its functions as `JITCodeLibrary._get_module_for_linking` leaves them: for many callers."""
+    """The module, its functions as `JITCodeLibrary._get_module_for_linking` leaves them: for many callers.
+
+    By LLVM's own names, as in `_load`: each function is asked for, and asked, one after the other.
+    """
     module = llvm.parse_bitcode(bitcode)
-    for function in module.functions:
-        if not function.is_declaration and function.linkage == llvm.Linkage.external:
-            function.linkage = llvm.Linkage.linkonce_odr
+    functions, call = module.functions, ffi.lib
+    following, is_declared = call.LLVMPY_FunctionsIterNext._cfn, call.LLVMPY_IsDeclaration._cfn
+    linkage, link = call.LLVMPY_GetLinkage._cfn, call.LLVMPY_SetLinkage._cfn
+    with call._lock._lock:
+        while function := following(functions):
+            if not is_declared(function) and linkage(function) == llvm.Linkage.external:
+                link(function, llvm.Linkage.linkonce_odr)
     return module
 
 

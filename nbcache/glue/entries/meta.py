@@ -70,17 +70,18 @@ class LibraryMeta(Record):
     name: str
     symbols: Symbols
     has_callees: bool
+    is_exact: bool
     function: str
 
     def packed(self) -> tuple[Any, ...]:
         """As it stands in an entry."""
-        return (self.name, tuple(self.symbols), self.has_callees, self.function)
+        return (self.name, tuple(self.symbols), self.has_callees, self.is_exact, self.function)
 
     @classmethod
     def unpacked(cls, packed: tuple[Any, ...]) -> LibraryMeta:
         """The same out of an entry."""
-        name, symbols, has_callees, function = packed
-        return cls(name, Symbols._make(symbols), has_callees, function)
+        name, symbols, *rest = packed
+        return cls(name, Symbols._make(symbols), *rest)
 
 
 class LiteralsMeta(Record):
@@ -110,6 +111,8 @@ class Meta(Record):
     symbols: Symbols
     has_callees: bool
     """Whether the entry has a section of callees' objects."""
+    is_exact: bool
+    """Whether optimising its code again, as part of a caller, changes no result."""
     descriptor: dict[str, Any]
     """Attributes of the FunctionDescriptor; ``argtypes`` is None where they are the unit's."""
     args: tuple[Any, ...] | None

@@ -82,8 +82,9 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
         what = addresses.get(library._dynamic_globals[0], "something in this process")
         msg = f"it has the address of {what} built in"
         raise Unstorable(msg, linkable=True)
+    module = str(library._final_module)
     try:
-        meta = _meta_of(unit, frame, cres, owners, uses)
+        meta = _meta_of(unit, frame, cres, owners, uses, is_exact=targets.is_exact(module))
         data = dumps(meta.packed(), frame)
         asked = _asked(frame)
     except Unstorable:
@@ -96,7 +97,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
         raise Unstorable(msg, linkable=not frame.taint) from exc
     if frame.taint:
         raise Unstorable(frame.taint)
-    return _sections(unit, library, meta, data, past, asked)
+    return _sections(unit, library, module, meta, data, past, asked)
 
 
 def look_again(unit: Unit) -> None:
@@ -142,19 +143,21 @@ def pack_library(unit: LibraryUnit, library: Any, name: str) -> Packed:
     reason = taint_of(library)
     if reason or library.has_dynamic_globals:
         raise Unstorable(reason or "it has the address of something in this process built in")
-    meta = LibraryMeta(library.name, symbols_in(library), bool(callees_of(library)), name)
-    return _sections(unit, library, meta, pickle.dumps(meta.packed(), protocol=4))
+    module = str(library._final_module)
+    has_callees, is_exact = bool(callees_of(library)), targets.is_exact(module)
+    meta = LibraryMeta(library.name, symbols_in(library), has_callees, is_exact, name)
+    return _sections(unit, library, module, meta, pickle.dumps(meta.packed(), protocol=4))
 
 
 def _sections(
     unit: Unit | LibraryUnit,
     library: Any,
+    module: str,
     meta: Meta | LibraryMeta,
     data: bytes,
     past: str = "",
     asked: Asked | None = None,
 ) -> Packed:
-    module = str(library._final_module)
     if has_bare(module):
         msg = "it has a number built in that it takes for an address in this process"
         raise Unstorable(msg)
@@ -229,7 +232,7 @@ _DESCRIBED = (
 """Attributes of a FunctionDescriptor that say something of the code; the others are the live function's."""
 
 
-def _meta_of(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: Uses) -> Meta:
+def _meta_of(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: Uses, *, is_exact: bool) -> Meta:
     symbols, fndesc, callees = symbols_in(cres.library), cres.fndesc, callees_of(cres.library)
     objects = [symbols, *(each.symbols for each in callees)]
     descriptor = {name: getattr(fndesc, name) for name in _DESCRIBED}
@@ -240,6 +243,7 @@ def _meta_of(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], use
         name=cres.library.name,
         symbols=symbols,
         has_callees=bool(callees),
+        is_exact=is_exact,
         descriptor=descriptor,
         args=None if tuple(cres.signature.args) == tuple(unit.args) else cres.signature.args,
         return_type=cres.signature.return_type,

@@ -70,10 +70,11 @@ class SessionCache(_Cache):
         """A recompilation asks the store again, as Numba's own cache does after a flush."""
 
 
-def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Session], Any]:
+def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = False) -> Callable[[Any, Session], Any]:
     """Attach a SessionCache, and close the frames a compilation leaves behind when it raises.
 
-    ``covers(self, *args)``: whether the compilation is one that keys describe in full.
+    ``covers(self, *args)``: whether the compilation is one that keys describe in full. *has_past*: whether dispatchers
+    compile by it, whose overloads others are built upon.
     """
 
     def replace(original: Any, session: Session) -> Any:
@@ -92,11 +93,9 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
                     _include_existing(session, self, types_asked)
                 closed = compiled = None
                 try:
-                    asks, terms = False, _NO_TERMS
-                    if isinstance(self, Dispatcher):
-                        asks = _is_numbas(original) and _may_ask(self, types_asked)
-                        terms = session.history.compiling(self, types_asked, return_type)
-                    with terms as uses:
+                    asks = has_past and _is_numbas(original) and _may_ask(self, types_asked)
+                    terms = session.history.compiling(self, types_asked, return_type) if has_past else _NO_TERMS
+                    with terms:
                         compiled = _loaded(self, session, signature) if asks else None
                         if compiled is None:
                             _attach(self, attribute, session, is_asked=asks)
@@ -114,6 +113,7 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
                 if closed is not None:
                     past_of(self).consulted[types_asked] = closed
                 if depth:
+                    uses = terms.uses() if has_past else ()
                     session.frames.note(*effects.remembered(self, types_asked), *uses)
                 return compiled
 
@@ -122,8 +122,8 @@ def scoped(attribute: str, covers: Callable[..., bool]) -> Callable[[Any, Sessio
     return replace
 
 
-_LLVM = "numba:llvm_lock"
-_NO_TERMS: Any = nullcontext(())
+_LOCKS = ("numba:compiler_lock", "numba:llvm_lock")
+_NO_TERMS: Any = nullcontext()
 """What a compilation demands of which no others are built upon: nothing."""
 
 
@@ -144,7 +144,7 @@ def _may_ask(dispatcher: Any, args: tuple[Any, ...]) -> bool:
     """Whether Numba would look for that overload in a cache, and nobody listens to when it takes its locks for it."""
     if args in vars(dispatcher)["overloads"] or not dispatcher._can_compile:
         return False
-    return not any(event._registered.get(kind) for kind in ("numba:compiler_lock", _LLVM))
+    return not any(event._registered.get(kind) for kind in _LOCKS)
 
 
 def _loaded(dispatcher: Any, session: Session, sig: Any) -> Any | None:
@@ -153,7 +153,7 @@ def _loaded(dispatcher: Any, session: Session, sig: Any) -> Any | None:
     What Numba does besides, for each overload, takes a twentieth of a hit: setting up timers and locks.
     """
     began = time.perf_counter()
-    with event.install_listener(_LLVM, event.TimingListener()) as waited, dispatcher._compiling_counter:
+    with dispatcher._compiling_counter:
         cres = _found(dispatcher, session, sig, dispatcher.targetctx)
         if cres is None:
             return None
@@ -164,8 +164,7 @@ def _loaded(dispatcher: Any, session: Session, sig: Any) -> Any | None:
         dispatcher.add_overload(cres)
     if cres.metadata is not None:
         dispatcher._callback_add_compiler_timer(time.perf_counter() - began, cres)
-        if waited.done:
-            dispatcher._callback_add_llvm_timer(waited.duration, cres)
+        dispatcher._callback_add_llvm_timer(getattr(cres.library, "llvm_seconds", 0.0), cres)
     return cres.entry_point
 
 

@@ -69,7 +69,7 @@ def table() -> list[Seam]:
         Seam(
             Dispatcher, "compile",
             "each @jit function, each callee and overload is looked up and published; frames end here",
-            compiling.scoped("_cache", compiling.for_cpu), ("self", "sig"),
+            compiling.scoped("_cache", compiling.for_cpu, has_past=True), ("self", "sig"),
         ),
         Seam(
             _FunctionCompiler, "compile", "compilations inside others have no more frames than in plain Numba",

@@ -82,7 +82,7 @@ class InstalledExtensions:
 
     def prepare(self) -> None:
         """Load them unless they may wait."""
-        if not self.waiting:
+        if not (entrypoints._already_initialized or self.waiting):
             self.load()
 
     def concern(self, names: Iterable[bytes]) -> bool:

@@ -12,7 +12,8 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from numba.core import compiler, sigutils
-from numba.core.dispatcher import Dispatcher, LiftedCode, LiftedLoop
+from numba.core.ccallback import CFunc
+from numba.core.dispatcher import LiftedCode, LiftedLoop
 from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
@@ -431,11 +432,12 @@ def unit_for(maker: KeyMaker, frames: FrameStack, owner: Any, sig: Any) -> Unit:
     # Numba has looked at a tuple of types before it asks, and to look at each of them again takes a while.
     args, return_type = (sig, None) if type(sig) is tuple else sigutils.normalize_signature(sig)
     conditions = maker.conditions.digest()
-    if isinstance(owner, Dispatcher):
-        kind, function, flags = "dispatcher", owner.py_func, flags_of(conditions, owner._compiler)
-    elif isinstance(owner, UFuncDispatcher):
+    # A dispatcher's class is an abstract one: nothing is asked whether it is an instance of that.
+    if isinstance(owner, UFuncDispatcher):
         # _compile_core has entered the flags it is going to use.
         kind, function, flags = "ufunc", owner.py_func, ConfigStack().top().copy()
-    else:
+    elif isinstance(owner, CFunc):
         kind, function, flags = "cfunc", owner._pyfunc, flags_of(conditions, owner._compiler)
+    else:
+        kind, function, flags = "dispatcher", owner.py_func, flags_of(conditions, owner._compiler)
     return Unit(maker, frames, kind, owner, function, tuple(args), return_type, flags, conditions=conditions)

@@ -23,7 +23,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import weakref
-from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from numba.core.targetconfig import ConfigStack
@@ -42,7 +41,8 @@ from nbcache.passing import let_pass
 from nbcache.process import os
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
+    from contextlib import AbstractContextManager
 
     from nbcache.glue.identity.consulted import Consulted
     from nbcache.glue.identity.past import Given
@@ -59,6 +59,51 @@ _OF_THE_MOMENT = frozenset({"made from", "registered"})
 _OTHERS = "it was built upon callees that were compiled differently"
 
 
+class Compiling:
+    """*dispatcher* compiles, or looks up, an overload as the past demands, for as long as this is entered."""
+
+    __slots__ = ("_args", "_context", "_dispatcher", "_exists", "_fresh", "_given", "_history", "_return_type", "_use")
+
+    def __init__(self, history: History, dispatcher: Any, args: tuple[Any, ...], return_type: Any) -> None:
+        self._history, self._dispatcher, self._args, self._return_type = history, dispatcher, args, return_type
+        self._context: AbstractContextManager[Any] | None = None
+        self._use: Effect | None = None
+
+    def __enter__(self) -> None:
+        self._exists = self._args in vars(self._dispatcher)["overloads"]
+        try:
+            terms = self._history.terms(self._dispatcher, self._args, exists=self._exists)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
+            _log.debug("could not determine the history of %r", self._dispatcher, exc_info=True)
+            # Agrees with nothing, so that nobody else takes what is built upon it.
+            terms = (("unknown", os.urandom(8).hex()),), False, None
+        self._given, self._fresh, self._context = terms
+        if self._context is not None:
+            self._context.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+        if self._context is not None:
+            self._context.__exit__(kind, *raised)  # type: ignore[arg-type]
+        if kind is None and not self._exists and self._args in vars(self._dispatcher)["overloads"]:
+            try:
+                self._history.made(self._dispatcher, self._args, self._return_type, self._given)
+            except Exception as exc:  # noqa: BLE001  whatever it is, the program goes on
+                let_pass(exc)
+                _log.debug("could not record the history of %r", self._dispatcher, exc_info=True)
+                past_of(self._dispatcher).given[self._args] = (("unknown", os.urandom(8).hex()),)
+        if kind is None and marks.CHOOSER in vars(self._dispatcher):
+            # Whoever asked for it, the template has this implementation from now on.
+            [self._use] = self.uses()
+
+    def uses(self) -> list[Effect]:
+        """What whoever asked for it uses; to be asked once that went well."""
+        known = self._use
+        if known is None:
+            known = self._history.use(self._dispatcher, self._args, self._return_type, self._given, self._fresh)
+        return [known]
+
+
 class History:
     """The past of one process, as far as compilations depend on it."""
 
@@ -70,41 +115,22 @@ class History:
 
     # -- while compiling -------------------------------------------------------------------------
 
-    @contextmanager
-    def compiling(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any) -> Iterator[list[Effect]]:
-        """Enter to have *dispatcher* compile, or look up, an overload as the past demands.
+    def compiling(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any) -> Compiling:
+        """Enter to have *dispatcher* compile, or look up, an overload as the past demands."""
+        return Compiling(self, dispatcher, args, return_type)
 
-        Yields a list that holds the use when all went well.
-        """
-        exists = args in vars(dispatcher)["overloads"]
+    def use(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given, fresh: bool) -> Effect:
+        """The use of an overload that was there, or came into being, under these terms.  Never raises."""
+        if marks.CHOOSER not in vars(dispatcher):
+            given = self._with_the_moment(dispatcher, args, given)
+            return Effect("dispatcher", dispatcher, args, return_type, given, fresh)
         try:
-            given, fresh, context = self._terms(dispatcher, args, exists=exists)
+            return self._choice(dispatcher, args)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
-            _log.debug("could not determine the history of %r", dispatcher, exc_info=True)
-            # Agrees with nothing, so that nobody else takes what is built upon it.
-            given, fresh, context = (("unknown", os.urandom(8).hex()),), False, nullcontext()
-        uses: list[Effect] = []
-        with context:
-            yield uses
-        if not exists and args in vars(dispatcher)["overloads"]:
-            try:
-                self._made(dispatcher, args, return_type, given)
-            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                let_pass(raised)
-                _log.debug("could not record the history of %r", dispatcher, exc_info=True)
-                past_of(dispatcher).given[args] = (("unknown", os.urandom(8).hex()),)
-        if marks.CHOOSER in vars(dispatcher):
-            try:
-                uses.append(self._choice(dispatcher, args))
-            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                let_pass(raised)
-                _log.debug("could not determine which overload %r was chosen from", dispatcher, exc_info=True)
-                name, template = os.urandom(ID_BYTES), vars(dispatcher)[marks.CHOOSER].template
-                uses.append(Effect("implementation", template, (name,), None, (("key", ""),), False))
-        else:
-            given = self._with_the_moment(dispatcher, args, given)
-            uses.append(Effect("dispatcher", dispatcher, args, return_type, given, fresh))
+            _log.debug("could not determine which overload %r was chosen from", dispatcher, exc_info=True)
+            name, template = os.urandom(ID_BYTES), vars(dispatcher)[marks.CHOOSER].template
+            return Effect("implementation", template, (name,), None, (("key", ""),), False)
 
     def _with_the_moment(self, dispatcher: Any, args: tuple[Any, ...], given: Given) -> Given:
         """The same with what the overload has of a moment when loops are compiled to run in turn; later it is stale."""
@@ -153,12 +179,13 @@ class History:
             besides += ("loops in turn",)
         return hashlib.blake2b(content + repr(besides).encode(), digest_size=32).digest() if besides else content
 
-    def _terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
+    def terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
+        """What an overload is given, whether it is fresh, and what to enter for that, None if nothing."""
         natural = () if in_plain_context() else inherited(dispatcher.targetdescr, dispatcher.targetoptions)
         given = self.given(dispatcher, args) if exists else self._promised(dispatcher, args)
         if given is None or given == natural:
-            return natural, True, nullcontext()
-        return given, False, nullcontext() if exists else giving(given)
+            return natural, True, None
+        return given, False, None if exists else giving(given)
 
     def _staleness(self, dispatcher: Any, content: bytes | None, consulted: Consulted | None) -> Given:
         if content is None or not getattr(dispatcher, "_can_compile", True):
@@ -226,7 +253,8 @@ class History:
         promised = past_of(unit.owner).promised
         return bool(promised) and unit.args in promised  # Numba's types take a while to tell their hash
 
-    def _made(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given) -> None:
+    def made(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given) -> None:
+        """An overload came into being, and was given this."""
         if return_type is not None:
             given = (*given, (RETURNS, self.types_digest((return_type,)).hex()))
         past = past_of(dispatcher)
