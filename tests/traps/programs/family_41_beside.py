@@ -238,6 +238,7 @@ PROGRAMS = (
         _READ.replace("from numba import types", "from numba import njit, types")
         + _INTRINSIC.replace("<INSIDE>", ".types[0]").replace("<GIVEN>", "(color, 2.5)"),
         ("return 3", "return 4"),
+        rerun="same",
     ),
     _edited("class-that-a-chooser-reads", _READS, _READ + _CHOOSER, ("return 3", "return 4")),
     _edited("class-that-a-lowering-function-reads", _READS, _READ + _LOWERED, ("return 3", "return 4")),
