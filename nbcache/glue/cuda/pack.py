@@ -134,7 +134,7 @@ def _packed(
         raise Unstorable(msg) from exc
     if frame.taint:
         raise Unstorable(frame.taint)
-    definitions = definitions_in(b"", data, unit)
+    definitions = definitions_in(data, b"", unit)
     sections = {**encoded(unit, code, data, definitions, _NOTHING_ASKED), **sections}
     return Packed(sections, guard_of(definitions, meta), strict=False, extra=extra)
 

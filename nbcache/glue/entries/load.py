@@ -170,8 +170,8 @@ def _consult(unit: Unit, asked: Asked, definitions: dict[str, Definition]) -> tu
     Choosers are asked before the rest is looked for, which some of them make when they are asked first.
     """
     _meet(unit, asked)
+    unit.answered(())
     if not asked.asks:
-        unit.answered(())
         return [], asked.consulted((), unit)
     from nbcache.glue.capture.placeholders import tokens_in
 

@@ -130,7 +130,7 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Use
         let_pass(exc)
         msg = f"it can't be written down ({type(exc).__name__}: {exc})"
         raise Unstorable(msg) from exc
-    definitions = definitions_in(b"", data + asked.asks, unit)
+    definitions = definitions_in(data, asked.asks, unit)
     guard = _guard(definitions, past, frame.consulted)
     sections = encoded(unit, b"", data, definitions, asked)
     sections[front_end.SECTION] = front_end.section_of_request(request.positions)
@@ -167,7 +167,7 @@ def _sections(
     code = bytes(library._get_compiled_object())
     asked = asked or Asked(b"", {}, b"")
     callees = packed(callees_of(library)) if meta.has_callees else b""
-    definitions = definitions_in(code + callees, data + asked.asks, unit)
+    definitions = definitions_in(code + callees + data, asked.asks, unit)
     sections = encoded(unit, code, data, definitions, asked)
     if callees:
         sections[CALLEES] = callees
@@ -202,16 +202,28 @@ def encoded(
     }
 
 
-def definitions_in(code: bytes, data: bytes, unit: Unit | LibraryUnit) -> dict[str, placeholders.Definition]:
-    """What the tokens in an entry's code and metadata stand for.  Raises Unstorable."""
-    found = placeholders.tokens_in(code) | placeholders.tokens_in(data)
+def definitions_in(data: bytes, asks: bytes, unit: Unit | LibraryUnit) -> dict[str, placeholders.Definition]:
+    """What the tokens in an entry's code and metadata stand for, and in its questions.  Raises Unstorable."""
+    in_asks = placeholders.tokens_in(asks)
+    found = placeholders.tokens_in(data) | in_asks
     if not found <= placeholders.definitions.keys():
         msg = "it refers to something whose definition is lost"
         raise Unstorable(msg)
     try:
-        return {token: placeholders.definition_for(token, unit.reach) for token in sorted(found)}
+        defined = _before_asking(unit, in_asks) if isinstance(unit, Unit) and in_asks else {}
+        return {token: defined.get(token) or placeholders.definition_for(token, unit.reach) for token in sorted(found)}
     except Unresolvable as exc:
         raise Unstorable(str(exc), linkable=True) from exc
+
+
+def _before_asking(unit: Unit, tokens: set[str]) -> dict[str, placeholders.Definition]:
+    """What they stand for among what whoever loads the entry reaches before any chooser has answered there."""
+    answered = unit.asks
+    unit.answered(())
+    try:
+        return {token: placeholders.definition_for(token, unit.reach) for token in tokens}
+    finally:
+        unit.answered(answered)
 
 
 def _guard(definitions: dict[str, placeholders.Definition], past: str, consulted: Consulted | None) -> str:

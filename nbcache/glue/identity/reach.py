@@ -93,10 +93,17 @@ class Reach:
         self._codes: dict[str, list[CodeType]] = {}
         self._codes_by_digest: dict[bytes, list[CodeType]] = {}
         self._add(nodes)
+        self._own = len(self._objects)
 
     def _extend(self) -> None:
-        nodes = self._beyond.pop(0)()
-        self._add(node for node in nodes if id(node.obj) not in self._positions)
+        for node in self._beyond.pop(0)():
+            known = self._positions.get(id(node.obj))
+            if known is None:
+                self._add([node])
+            elif self._objects[known][0] != node.digest:
+                # What runs while compiling counts by more than what is compiled. Whoever made the entry came by the
+                # object on one of both ways.
+                self._objects.append((node.digest or b"", node.obj))
 
     def _add(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
@@ -182,8 +189,8 @@ class Reach:
         return found[0]
 
     def own_objects(self) -> list[object]:
-        """What is reached from the unit itself, unless more has been asked for."""
-        return [obj for _digest, obj in self._objects]
+        """What is reached from the unit itself."""
+        return [obj for _digest, obj in self._objects[: self._own]]
 
     def objects(self) -> list[object]:
         """All that is reached, the root first."""
@@ -210,12 +217,13 @@ class Reach:
     @_and_beyond
     def reference(self, obj: object) -> tuple[int, bytes] | None:
         """Position and identity of a reachable object, from which `referent` finds its counterpart."""
-        return self.own_reference(obj)
-
-    def own_reference(self, obj: object) -> tuple[int, bytes] | None:
-        """The same for what is reached from the unit itself, unless more has been asked for."""
         position = self._positions.get(id(obj))
         return None if position is None else (position, self._objects[position][0])
+
+    def own_reference(self, obj: object) -> tuple[int, bytes] | None:
+        """The same for what is reached from the unit itself, whatever else has been asked for already."""
+        position = self._positions.get(id(obj), self._own)
+        return None if position >= self._own else (position, self._objects[position][0])
 
     def referent(self, reference: tuple[int, bytes]) -> object:
         """The object that *reference* means here.  Raises Unresolvable."""

@@ -36,6 +36,70 @@ def test_an_object_that_cannot_be_asked_whether_it_is_true_is_found():
     assert Reach([node], beyond=list).referent((0, node.digest)) is array
 
 
+def node_of(obj, digest):
+    node = Node(obj, "object")
+    node.digest = digest * 32
+    return node
+
+
+def test_what_is_reached_otherwise_is_no_own_object_once_it_has_been_asked_for():
+    own, other = node_of([], b"a"), node_of([], b"b")
+    reach = Reach([own], beyond=lambda: [other])
+    assert reach.reference(other.obj) == (1, other.digest)
+    assert reach.own_reference(own.obj) == (0, own.digest)
+    assert reach.own_reference(other.obj) is None
+    assert reach.own_objects() == [own.obj]
+
+
+def test_an_object_that_is_reached_on_two_ways_is_found_by_what_it_is_on_each():
+    shared = []
+    compiled, run = node_of(shared, b"a"), node_of(shared, b"b")
+    reach = Reach([], beyond=lambda: [run], chosen=lambda: [compiled])
+    assert reach.referent((7, run.digest)) is shared
+    assert reach.referent((7, compiled.digest)) is shared
+
+
+PASSED_ON = """
+from numba.extending import overload
+
+def halved(x):
+    pass
+
+@overload(halved)
+def choose_halved(x):
+    return lambda x: x / 2
+
+def twice(function, x):
+    pass
+
+@overload(twice)
+def choose_twice(function, x):
+    return lambda function, x: function(function(x))
+
+def eighth(x):
+    pass
+
+@overload(eighth)
+def choose_eighth(x):
+    def implementation(x):
+        return twice(halved, x) / 2
+    return implementation
+
+@njit
+def f(x):
+    return eighth(x)
+
+if WARM:
+    forbid()
+print(f(4.0), nbcache.stats()["errors"])
+"""
+
+
+def test_a_function_that_an_overload_passes_on_is_found_again_before_the_overload_is_chosen(run):
+    for warm in (False, True):
+        assert run(f"WARM = {warm}\n" + PASSED_ON) == ("0.5 {}\n", "")
+
+
 def test_what_is_registered_is_not_walked_for_a_line_that_nothing_is_on():
     """Numba says so of whatever it can't place; to walk all of several packages takes seconds."""
     code = test_an_object_that_cannot_be_asked_whether_it_is_true_is_found.__code__

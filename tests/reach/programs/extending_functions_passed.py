@@ -25,6 +25,18 @@ def choose_twice(function, x):
     return lambda function, x: function(function(x))
 
 
+def eighth(x):
+    raise NotImplementedError
+
+
+@overload(eighth)
+def choose_eighth(x):
+    def implementation(x):
+        return twice(halved, x) / 2
+
+    return implementation
+
+
 @njit
 def applied(function, x):
     return function(x)
@@ -33,6 +45,11 @@ def applied(function, x):
 @njit
 def quarter(x):
     return twice(halved, x)
+
+
+@njit
+def sixteenth(x):
+    return eighth(x) / 2
 
 
 @njit
@@ -45,4 +62,4 @@ def reduced(a):
     return applied(np.sum, a) + applied(len, a)
 
 
-print(quarter(3.0), through(4.0), reduced(np.arange(4.0)))
+print(quarter(3.0), sixteenth(3.0), through(4.0), reduced(np.arange(4.0)))
