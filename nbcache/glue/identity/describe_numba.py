@@ -212,8 +212,7 @@ def _describe_type(node: Node, typ: Any) -> None:
         node.part("class", name.encode(), cls.__qualname__)
     fields = 0
     for field, value in sorted(vars(typ).items()):
-        # An Omitted is keyed by the address of a default that cannot be hashed; its value counts.
-        if field in {"_code", "name", "_value_key"} or isinstance(getattr(cls, field, None), functools.cached_property):
+        if field in _NOTES or isinstance(getattr(cls, field, None), functools.cached_property):
             continue
         if field in _NOTES_OF_CALLS and isinstance(typ, types.BaseFunction):
             continue
@@ -229,6 +228,9 @@ def _describe_type(node: Node, typ: Any) -> None:
         raise Unidentifiable(msg)
 
 
+_NOTES = frozenset({"_code", "_literal_type_cache", "_value_key", "name"})
+"""What a type knows of itself besides its fields. A literal remembers the type of its value once it was asked for it;
+an Omitted is keyed by the address of a default that can't be hashed."""
 _NOTES_OF_CALLS = frozenset({"_impl_keys", "_depth"})
 """What the type of a function remembers of the calls that it has typed."""
 

@@ -8,7 +8,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, types
 from numba.core.registry import CPUDispatcher
 
 from nbcache.glue.identity.node import Unidentifiable
@@ -48,6 +48,16 @@ def test_a_dispatcher_that_is_not_numbas_own_is_refused(digest, make):
         Unidentifiable, match=rf"a dispatcher of the class .*\.{make.__name__}, which isn't Numba's own"
     ):
         digest(caller(make(body(1))))
+
+
+@pytest.mark.parametrize("value", ["a text", 12345, True])
+def test_a_literal_is_its_value_whether_or_not_it_was_asked_for_its_type(value):
+    other = "another text" if isinstance(value, str) else value + 1
+    literal = types.literal(value)
+    before = KeyMaker().type_digest(literal)
+    assert literal.literal_type is not None
+    assert KeyMaker().type_digest(literal) == before
+    assert KeyMaker().type_digest(types.literal(other)) != before
 
 
 KERNELS = textwrap.dedent("""
