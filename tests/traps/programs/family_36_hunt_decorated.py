@@ -71,7 +71,7 @@ def _read(name: str, made: str, read: str = "thing.weight", rerun: Rerun = "hit"
 
 def _argument(name: str, read: str) -> Program:
     """One whose lowering reads something off what a type stands for."""
-    return _levels(name, main(_ARGUMENT).replace("<read>", read), "hit", {})
+    return _levels(name, main(_ARGUMENT).replace("<read>", read), "same", {})
 
 
 def _levels(name: str, text: str, rerun: Rerun, environment: dict[str, str]) -> Program:
