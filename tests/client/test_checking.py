@@ -243,6 +243,40 @@ def test_kinds_of_functions(ran, text):
     assert not stats["published"]
 
 
+SPAWNING = """
+import json, multiprocessing, numba, nbcache
+from numba.experimental import jitclass
+@jitclass([("x", numba.int64)])
+class Number:
+    def __init__(self, x):
+        self.x = x
+@numba.njit
+def numbers(n):
+    for each in range(n):
+        yield each
+@numba.njit
+def summed(n):
+    total = Number(n).x
+    for each in numbers(n):
+        total += each
+    return total
+def work():
+    return [summed(3), nbcache.stats()["checks"]]
+if __name__ == "__main__":
+    print(json.dumps(FROM))
+"""
+IN_A_CHILD = 'multiprocessing.get_context("spawn").Pool(1).apply(work)'
+
+
+@pytest.mark.parametrize(("first", "then"), [("work()", IN_A_CHILD), (IN_A_CHILD, "work()")], ids=["child", "parent"])
+def test_a_spawned_child_compiles_what_its_parent_does(ran, first, then):
+    assert ran(SPAWNING.replace("FROM", first), MAKE) == [6, {}]
+    found, checks = ran(SPAWNING.replace("FROM", then), CHECK)
+    assert found == 6
+    assert set(checks) <= {reasons.SAME, reasons.SHARED}
+    assert checks[reasons.SAME] > 1
+
+
 PUBLISHED = """
 import json, sys, nbcache
 if sys.argv[0] == "node.py":

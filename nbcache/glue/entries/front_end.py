@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SECTION: Final = "ir"
 """The section of an entry that has the digests, behind the version of what they are of."""
-_VERSION: Final = b"\x02"
+_VERSION: Final = b"\x03"
 """It rises with whatever changes a digest of one and the same code."""
 _SIZE: Final = 16
 _EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in range(1, 3 * _SIZE, _SIZE))
@@ -39,6 +39,9 @@ _BUILD = r"v[12]\d{29,}"
 """A number that belongs to a build (compilations.py)."""
 _UUID = r"(?<=\\04uuid\\94\\8C\$)[0-9a-f-]{36}"
 """In the pickle of a dispatcher: what Numba knows it by."""
+_MAIN, _SPAWNED_MAIN = "8__main__", "11__mp_main__"
+"""The main module in mangled names, and in those of a process that multiprocessing spawned: its keys are the same."""
+_OF_SPAWNED = re.compile(rf'\[(\d+) x i8\] c"[^"]*{_SPAWNED_MAIN}[^"]*"')
 _NAMED = r'@"[^"]*"|@[\w.$-]+'
 """Names of symbols."""
 _QUOTED = r'\[\d+ x i8\] c"(?:missing Environment: [^"]*|__numba_[a-z_]+_0x[^"]*)"| at 0x[0-9a-f]+'
@@ -117,12 +120,20 @@ def can_be_compared(*sections: bytes | None) -> bool:
 def canonical(module: str) -> str:
     """The text of a module, without its name, and with everything renamed that belongs to one process."""
     names: dict[str, str] = {}
+    if _SPAWNED_MAIN in module:
+        module = _OF_SPAWNED.sub(_shortened, module).replace(_SPAWNED_MAIN, _MAIN)
     if "%deferred." in module:
         module = _DEFERRED.sub(lambda found: names.setdefault(found[0], f"<{len(names)}>"), module)
     begin = max(0, module.find("target "))
     functions = [place for each in ("\ndefine ", "\ndeclare ") if (place := module.find(each)) >= 0]
     end = min(functions, default=len(module))
     return _spelt(module[begin:end], _IN_CONSTANTS, names) + _spelt(module[end:], _IN_CODE, names)
+
+
+def _shortened(found: re.Match[str]) -> str:
+    """A constant with such names, and as its length the one that it will have."""
+    length = int(found[1]) - found[0].count(_SPAWNED_MAIN) * (len(_SPAWNED_MAIN) - len(_MAIN))
+    return found[0].replace(found[1], str(length), 1)
 
 
 def _spelt(text: str, pattern: re.Pattern[str], names: dict[str, str]) -> str:

@@ -75,6 +75,14 @@ def test_addresses_and_counters_in_names(one, other):
     assert canonical(callee=one) != canonical(callee=one.replace("_", "_x", 1))
 
 
+def test_a_spawned_main_module_is_the_main_module():
+    env = "_ZN08NumbaEnv{}1fB37v1" + "1" * 35
+    spawned = MODULE.replace("[9 x", "[13 x")
+    main = canonical(env=env.format("8__main__"), text="11")
+    assert front_end.canonical(spawned.format(**{**FIRST, "env": env.format("11__mp_main__"), "text": "11"})) == main
+    assert canonical(env=env.format("11__mp_mine__"), text="11") != main
+
+
 class Library:
     def __init__(self, *linked):
         self._linking_libraries = list(linked)
