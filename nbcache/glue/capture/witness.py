@@ -118,6 +118,8 @@ class Witness:
         self.paused += 1
         try:
             frame = sys._getframe(2)
+            if look is _imports:
+                frame = _importer(frame)
             reader = others_caller(frame)
             what = "" if reader is None else look(frame, reader, args)
         except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
@@ -183,6 +185,13 @@ def _imports_by_name(_frame: FrameType, _reader: FrameType, args: Sequence[Any])
 def _imports(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
     # Of an extension module that is loaded, Python tells once more.
     return _loads(args[0]) if args[1] is None else ""
+
+
+def _importer(frame: FrameType) -> FrameType:
+    """Who imports: from Python 3.15 on, it is the import system itself that tells of it."""
+    while frame.f_code.co_filename == _BOOTSTRAP and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def _loads(name: str) -> str:
@@ -287,7 +296,8 @@ _ROOTS: list[tuple[str, tuple[str, ...]]] = [
     (COMPILER, package_roots("numba", "nbcache")),
     (_LIBRARY, (*package_roots("numpy"), _FOLLOWER)),
 ]
-_IMPORT_SYSTEM = frozenset({"<frozen importlib._bootstrap>", _FOLLOWER})
+_BOOTSTRAP = "<frozen importlib._bootstrap>"
+_IMPORT_SYSTEM = frozenset({_BOOTSTRAP, _FOLLOWER})
 """Who asks finders for modules."""
 _IMPORTERS = (
     "<frozen importlib", "<frozen zipimport", *(("PyInstaller/loader/", "pyimod") if is_frozen() else ()),

@@ -87,7 +87,7 @@ LONG = pytest.mark.long
 ENVIRONMENT = [
     'return os.environ["_".join(["WITNESS", "X"])]',
     pytest.param('return os.environ.get("witness_x".upper())', marks=LONG),
-    'return os.getenv("-WITNESS_X"[1:])',
+    'return os.getenv("-WITNESS_X".lstrip("-"))',
     'return os.environb[b"_".join([b"WITNESS", b"X"])]',
     pytest.param(
         'return os.environ["_".join(["WITNESS", "X"])] if "_".join(["WITNESS", "X"]) in os.environ else 0', marks=LONG
