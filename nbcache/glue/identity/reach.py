@@ -112,7 +112,7 @@ class Reach:
                 self._objects.append((node.digest or b"", node.obj.target))
                 continue
             obj = node.obj.function if isinstance(node.obj, Ran) else node.obj
-            self._positions[id(obj)] = len(self._objects)
+            self._positions.setdefault(id(obj), len(self._objects))
             self._objects.append((node.digest or b"", obj))
             if isinstance(obj, FunctionType):
                 self._add_code(obj)

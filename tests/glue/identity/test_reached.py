@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from nbcache.glue.identity.idle import Ran
 from nbcache.glue.identity.node import Node
 from nbcache.glue.identity.reach import Reach
 
@@ -57,6 +58,18 @@ def test_an_object_that_is_reached_on_two_ways_is_found_by_what_it_is_on_each():
     reach = Reach([], beyond=lambda: [run], chosen=lambda: [compiled])
     assert reach.referent((7, run.digest)) is shared
     assert reach.referent((7, compiled.digest)) is shared
+
+
+def test_a_function_of_the_unit_that_runs_while_compiling_as_well_stays_its_own():
+    def function():
+        pass
+
+    own, runs = node_of(function, b"a"), node_of(Ran(function), b"b")
+    reach = Reach([own], beyond=lambda: [runs])
+    for _ in range(2):
+        assert reach.own_reference(function) == reach.reference(function) == (0, own.digest)
+        assert reach.objects() == [function, function]
+    assert reach.referent((1, runs.digest)) is function
 
 
 PASSED_ON = """
