@@ -102,7 +102,7 @@ class Journal:
         """Write down what was counted: a part of a record, which isn't changed afterwards."""
         with self._lock:
             # Nearly always nothing waits, and it is a line for the file that is open: the rest is for other times.
-            if not (self._next or self._waiting or self._is_writing or self._file is None or self._left < 2):
+            if not (self._next or self._waiting or self._is_writing or self._file is None):
                 line = _line(counted)
                 if self._size + len(line) <= layout.MAX_RECORD and self._is_appended(self._file, line):
                     return
@@ -120,8 +120,12 @@ class Journal:
         finally:
             self._is_writing = False
         self._size += len(line)
-        self._left -= 1
+        self._wrote()
         return True
+
+    def _wrote(self) -> None:
+        self._left -= 1
+        self._next = 0.0 if self._left > 0 else time.monotonic() + PAUSE_SECONDS
 
     def end(self) -> None:
         """Write down what still waits, and that the process has ended well as far as anybody can tell."""
@@ -160,8 +164,7 @@ class Journal:
                 raise
             let_pass(raised)
         else:
-            self._left -= 1
-            self._next = 0.0 if self._left > 0 else time.monotonic() + PAUSE_SECONDS
+            self._wrote()
         finally:
             self._is_writing = False
 

@@ -131,7 +131,7 @@ def _own_functions(library: Any) -> list[str]:
 def _is_exact(library: Any) -> bool:
     if isinstance(library, Callee):
         return False
-    if marks.has_meta(library):  # and looking is as much work as the whole entry
+    if marks.has_meta(library):  # to print its module takes longer than to load it
         return bool(marks.meta_of(library)[0].is_exact)
     found: bool = marks.once(library, marks.EXACT, lambda: targets.is_exact(str(library._final_module)))
     return found

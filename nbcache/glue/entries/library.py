@@ -163,7 +163,7 @@ class RenamedLibrary:
 def _linkable(bitcode: bytes) -> Any:
     """The module, its functions as `JITCodeLibrary._get_module_for_linking` leaves them: for many callers.
 
-    By LLVM's own names, as in `_load`: each function is asked for, and asked, one after the other.
+    Past llvmlite's objects, of which each call would take the lock and tell Numba's listeners, as in `_load`.
     """
     module = llvm.parse_bitcode(bitcode)
     functions, call = module.functions, ffi.lib

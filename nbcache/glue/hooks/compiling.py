@@ -113,7 +113,7 @@ def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = Fals
                 if closed is not None:
                     past_of(self).consulted[types_asked] = closed
                 if depth:
-                    uses = terms.uses() if has_past else ()
+                    uses = (terms.use(),) if has_past else ()
                     session.frames.note(*effects.remembered(self, types_asked), *uses)
                 return compiled
 

@@ -129,9 +129,6 @@ def registered_since(label: str, table: dict[Any, Any]) -> dict[Any, Any]:
     return {cls: it for cls, it in table.items() if id(cls) not in own or own[id(cls)][1] is not it}
 
 
-_TYPING, _LOWERING = TypingContext.install_registry.__globals__, BaseContext.install_registry.__globals__
-
-
 class _CommandLine(ffi._lib_fn_wrapper):
     """llvmlite's handle on the function."""
 
@@ -147,9 +144,7 @@ def _noting(method: Any, note: Callable[..., object]) -> Any:
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **named: Any) -> Any:
-        caller = sys._getframe(1).f_globals
-        # Nearly always it is for a registry of its own, and thousands of times in a row.
-        if caller is not _TYPING and caller is not _LOWERING and not str(caller.get("__name__")).startswith("numba."):
+        if not str(sys._getframe(1).f_globals.get("__name__")).startswith("numba."):
             note(*args, *named.items())
         return method(self, *args, **named)
 

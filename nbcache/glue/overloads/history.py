@@ -94,14 +94,13 @@ class Compiling:
                 past_of(self._dispatcher).given[self._args] = (("unknown", os.urandom(8).hex()),)
         if kind is None and marks.CHOOSER in vars(self._dispatcher):
             # Whoever asked for it, the template has this implementation from now on.
-            [self._use] = self.uses()
+            self.use()
 
-    def uses(self) -> list[Effect]:
-        """What whoever asked for it uses; to be asked once that went well."""
-        known = self._use
-        if known is None:
-            known = self._history.use(self._dispatcher, self._args, self._return_type, self._given, self._fresh)
-        return [known]
+    def use(self) -> Effect:
+        """That whoever asked for the overload uses it; to be asked once all went well."""
+        if self._use is None:
+            self._use = self._history.use(self._dispatcher, self._args, self._return_type, self._given, self._fresh)
+        return self._use
 
 
 class History:
