@@ -9,6 +9,7 @@ import llvmlite.binding as llvm
 from numba.core import config
 from numba.core.runtime import _nrt_python, rtsys
 
+from nbcache.glue.capture.compilations import build_in
 from nbcache.glue.entries.verdicts import Unloadable
 
 if TYPE_CHECKING:
@@ -60,6 +61,12 @@ def provide(names: tuple[str, ...], target_context: Any) -> None:
         # Whatever else registers symbols does so while Numba's registries are initialised.
         target_context.refresh()
         missing = _missing(names)
+    if missing:
+        # Code may call by its symbol what another library defines, as numbox's proxies do; one that names a build means
+        # the same in every process.
+        engine = target_context.codegen()._engine
+        built = [name for name in missing if build_in(name) and engine.is_symbol_defined(name)]
+        missing = [name for name in missing if name not in built or not engine.get_global_value_address(name)]
     if missing:
         msg = f"the symbol {missing[0]} does not exist in this process"
         raise Unloadable(msg)
