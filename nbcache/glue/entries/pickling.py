@@ -127,14 +127,22 @@ class TokenPickler(NumbaPickler):
 def _reduced(obj: Type) -> Any:
     """What pickles a type, in the same bytes whether it was made here or came out of an entry.
 
-    A pickle refers back to a string if that is the same object. The names of attributes are the same objects in all
-    types that Numba makes; those that were unpickled together have names of their own.
+    A pickle refers back to a string if that is the same object. The names of attributes, and of fields that a program
+    spells, are the same objects in all types that Numba makes; those that were unpickled together have strings of their
+    own.
     """
     reduced = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
     if reduced[0] is not _type_reconstructor:
         return reduced
     reconstructor, made_of, state = reduced[1]
-    return _type_reconstructor, (reconstructor, made_of, {sys.intern(name): value for name, value in state.items()})
+    return _type_reconstructor, (reconstructor, made_of, {sys.intern(name): _interned(state[name]) for name in state})
+
+
+def _interned(value: Any) -> Any:
+    """The same with one object for each text in it."""
+    if type(value) is str:
+        return sys.intern(value)
+    return tuple(map(_interned, value)) if type(value) is tuple else value
 
 
 def _resolve(this: Type, attribute: str) -> Any:

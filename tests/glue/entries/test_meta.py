@@ -33,3 +33,11 @@ def test_types_out_of_entries_are_pickled_as_those_that_numba_made():
     made = types.UniTuple(types.int64, 1238)
     for each in (types.Tuple((out_of_entry, made)), types.Tuple((made, out_of_entry))):
         assert pickled(each).count(b"_code") == 1
+
+
+@pytest.mark.parametrize("made_first", [True, False])
+def test_so_are_the_names_of_their_fields(made_first):
+    made = types.StructRef([("position", types.int64)])
+    out_of_entry = pickle.loads(pickled(types.StructRef([("position", types.float64)])))
+    both = (made, out_of_entry) if made_first else (out_of_entry, made)
+    assert pickled(types.Tuple(both)).count(b"\x8c\x08position\x94") == 1
