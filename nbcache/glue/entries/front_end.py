@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.glue import marks
@@ -28,62 +29,73 @@ if TYPE_CHECKING:
 
 SECTION: Final = "ir"
 """The section of an entry that has the digests, behind the version of what they are of."""
-_VERSION: Final = b"\x03"
+_VERSION: Final = b"\x04"
 """It rises with whatever changes a digest of one and the same code."""
 _SIZE: Final = 16
 _EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in range(1, 3 * _SIZE, _SIZE))
 """Where the digests are in the section: of the text, of its lines, and of the object that was made of it."""
 
-_TOKEN = r"nbcache![0-9a-z]{24}\.\d+!"  # noqa: S105  not a secret
-_BUILD = r"v[12]\d{29,}"
+_TOKEN = re.compile(r"nbcache![0-9a-z]{24}\.\d+!")
+_BUILD = re.compile(r"v[12]\d{29,}")
 """A number that belongs to a build (compilations.py)."""
-_UUID = r"(?<=\\04uuid\\94\\8C\$)[0-9a-f-]{36}"
+_UUID = re.compile(r"\\04uuid\\94\\8[Cc]\$[0-9a-f-]{36}")
 """In the pickle of a dispatcher: what Numba knows it by."""
 _MAIN, _SPAWNED_MAIN = "8__main__", "11__mp_main__"
 """The main module in mangled names, and in those of a process that multiprocessing spawned: its keys are the same."""
-_OF_SPAWNED = re.compile(rf'\[(\d+) x i8\] c"[^"]*{_SPAWNED_MAIN}[^"]*"')
-_NAMED = r'@"[^"]*"|@[\w.$-]+'
+_LENGTH_OF_TEXT = re.compile(r'\[\d+ x i8\](?=(?:, \[\d+ x i8\])?\*? (?:@|c"))')
+"""How long a constant is, which has a name in it perhaps."""
+_NAMED = re.compile(r'(@(?:"[^"]*"|[\w.$-]+))')
 """Names of symbols."""
-_QUOTED = r'\[\d+ x i8\] c"(?:missing Environment: [^"]*|__numba_[a-z_]+_0x[^"]*)"| at 0x[0-9a-f]+'
-"""Constants that Numba makes of such names, and of objects that Python shows with their address."""
-_DERIVED = r'(?<=\.sha1 = internal constant )\[20 x i8\] c"[^"]*"'
+_QUOTED = re.compile(r'c"(?:missing Environment: |__numba_[a-z_]+_0x)[^"]*"')
+"""Constants that Numba makes of such names."""
+_SHOWN = re.compile(r" at 0x[0-9a-f]+")
+"""Of an object that Python shows with its address."""
+_DERIVED = re.compile(r'(\.sha1"?) = internal constant \[\] c"[^"]*"')
 """Checksums of pickles. The pickles themselves are in the module too, and may have tokens in them."""
-_POINTED_TO = r"(?<= = linkonce global ptr inttoptr \(i64 )\d+"
+_POINTED_TO = re.compile(r" = linkonce global \S+ inttoptr \(i64 \d+")
 """What a global variable of Numba's for the address of something in this process begins with."""
 _BYTE = r"(?:\\..|[^\\])"
 _NUMBER = rf"(?:K{_BYTE}|M{_BYTE}{{2}}|J{_BYTE}{{4}})"
-_TYPE = rf"#[0-9a-f]{{9,}}|(?<=\\05_code\\94){_NUMBER}|{_NUMBER}(?=u\\87\\94R\\94)"
-"""The number of a class in the name of its type, as exceptions spell it; a type's own in its pickle, the last thing."""
-_IN_CODE = re.compile(f"({_NAMED})")
-_IN_CONSTANTS = re.compile(f"({_NAMED}|{_TOKEN}|{_BUILD}|{_UUID}|{_QUOTED}|{_DERIVED}|{_POINTED_TO}|{_TYPE})")
+_CODE, _LAST = r"\05_code\94", r"u\87\94R\94"
+_CODE_OF_TYPE = re.compile(rf"(?<={re.escape(_CODE)}){_NUMBER}|{_NUMBER}(?={re.escape(_LAST)})")
+"""A type's own number in its pickle, the last thing."""
+_CLASS = re.compile(r"#[0-9a-f]{9,}")
+"""The number of a class in the name of its type, as exceptions spell it."""
 _CHANGING = re.compile(
     r"(0x[0-9a-f]+|(?<=_)23[0-9a-f]{6,}|#[0-9a-f]{9,}|(?<=RecordILi)\d+)"
-    rf"|{_BUILD}|{_TOKEN}|-?[0-9a-f]{{9,}}|[0-9a-f]{{8}}-[0-9a-f-]{{27}}"
+    rf"|{_BUILD.pattern}|{_TOKEN.pattern}|-?[0-9a-f]{{9,}}|[0-9a-f]{{8}}-[0-9a-f-]{{27}}"
 )
 """What changes in these: addresses and numbers of types, which a loaded callee has from the process that made it; and
 what tells one name from another: numbers of builds, tokens, hashes, counters."""
+_DIGITS = re.compile(r"[0-9a-f]{8}")
+"""All but two of these have so many."""
 _FLAGS = re.compile(r"B(\d+)(?=c8)")
 """Numba's flags in a name, compressed, and how long they are: sets in them are in the order of hashes."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6}|_23[0-9a-f]{6}")
 """As Numba spells addresses in names: also in mangled ones, behind an escaped ``#``."""
 _LENGTH = re.compile(r"\d+(?=[A-Za-z_. ])")
 """How long a part of a mangled name is, which depends on how many digits an address has."""
-_DEFERRED = re.compile(r"%deferred\.[\w.]+")
-"""Deferred types, by their addresses, and numbers that LLVM gives them."""
+_DEFERRED = re.compile(r"deferred\.[\w.]+")
+"""Deferred types, by their addresses, and numbers that tell them apart."""
+_NAMED_TYPE = re.compile(r"\n%.*")
 _PICKLED_IR = re.compile(r'c"[^"]*numba\.core\.ir[^"]*"')
 """A block of Python inside compiled code, which is an entry of its own and has sets in it."""
 _LOCAL = re.compile(r'%(?:"[^"]*"|[\w.$-]+)')
-_LINES = ("  ", "@", "define ", "declare ")
-"""How lines begin that are no labels of blocks."""
+_LABEL = re.compile(r'\n(?:[\w."$-]+:|!).*')
+"""Of a block; and metadata, which have numbers."""
 
 
-def note(library: Any, module: Any) -> None:
-    """Note the digests of a module that is about to be added to a library, and to be optimised."""
-    text = canonical(str(module))
-    lines = _LOCAL.sub("%", _PICKLED_IR.sub("", text)).split("\n")
-    unordered = "\n".join(sorted(line for line in lines if line.startswith(_LINES)))
+def note(library: Any, text: str) -> None:
+    """Note the digests of a module, given as its *text*, that is about to be added to a library, and to be optimised.
+
+    Text of llvmlite's and of LLVM's differ, so those who compare have to have the same of the two.
+    """
+    text = canonical(text)
+    lines = _encoded(_LABEL.sub("", _LOCAL.sub("%", _PICKLED_IR.sub("", text)))).split(b"\n")
+    # A sum is the same in any order, and takes a fraction of the time that sorting does.
+    unordered = b"%d %d" % (len(lines), sum(map(zlib.crc32, lines)))
     exact, loose = getattr(library, marks.OWN_IR, (b"", b""))
-    setattr(library, marks.OWN_IR, (exact + _digest([_encoded(text)]), loose + _digest([_encoded(unordered)])))
+    setattr(library, marks.OWN_IR, (exact + _digest([_encoded(text)]), loose + _digest([unordered])))
 
 
 def section_of(library: Any, code: bytes) -> bytes | None:
@@ -121,43 +133,61 @@ def canonical(module: str) -> str:
     """The text of a module, without its name, and with everything renamed that belongs to one process."""
     names: dict[str, str] = {}
     if _SPAWNED_MAIN in module:
-        module = _OF_SPAWNED.sub(_shortened, module).replace(_SPAWNED_MAIN, _MAIN)
-    if "%deferred." in module:
-        module = _DEFERRED.sub(lambda found: names.setdefault(found[0], f"<{len(names)}>"), module)
-    begin = max(0, module.find("target "))
-    functions = [place for each in ("\ndefine ", "\ndeclare ") if (place := module.find(each)) >= 0]
-    end = min(functions, default=len(module))
-    return _spelt(module[begin:end], _IN_CONSTANTS, names) + _spelt(module[end:], _IN_CODE, names)
+        module = module.replace(_SPAWNED_MAIN, _MAIN)
+    module = _LENGTH_OF_TEXT.sub("[]", module)
+    # llvmlite has constants among functions.
+    first, *others = module[max(0, module.find("\ntarget ")) :].split("\n@")
+    parts = [each.partition("\n") for each in others]
+    constants = "".join([f"@{constant}\n" for constant, _, _ in parts])
+    code = "\n".join([first, *(rest for _, _, rest in parts)])
+    if "\n%" in first:
+        # Named types are those of the whole process; what they are made of shows in what takes values of them apart.
+        code = _NAMED_TYPE.sub("", code)
+    if "deferred." in code:
+        code = _DEFERRED.sub(lambda found: names.setdefault(found[0], f"<{len(names)}>"), code)
+    return _constants(constants, names) + _symbols(code, names)
 
 
-def _shortened(found: re.Match[str]) -> str:
-    """A constant with such names, and as its length the one that it will have."""
-    length = int(found[1]) - found[0].count(_SPAWNED_MAIN) * (len(_SPAWNED_MAIN) - len(_MAIN))
-    return found[0].replace(found[1], str(length), 1)
+def _constants(text: str, names: dict[str, str]) -> str:
+    """With everything renamed: each of these looks for a few letters, which is faster than looking for any of them."""
+    text = _POINTED_TO.sub("", _DERIVED.sub(r"\1", text))
+    if _CODE in text or _LAST in text:
+        text = _CODE_OF_TYPE.sub("", text)
+    for pattern in (_QUOTED, _SHOWN, _CLASS, _TOKEN, _BUILD, _UUID):
+        text = pattern.sub(lambda found: _renamed(found[0], names), text)
+    return _symbols(text, names)
 
 
-def _spelt(text: str, pattern: re.Pattern[str], names: dict[str, str]) -> str:
-    parts = pattern.split(text)
-    spelt = {each: each if _is_lasting(each) else _renamed(each, names) for each in dict.fromkeys(parts[1::2])}
+def _symbols(text: str, names: dict[str, str]) -> str:
+    parts = _NAMED.split(text)
+    spelt = {each: _renamed(each, names) for each in dict.fromkeys(parts[1::2])}
     parts[1::2] = map(spelt.__getitem__, parts[1::2])
     return "".join(parts)
 
 
-@functools.lru_cache(maxsize=4096)
-def _is_lasting(text: str) -> bool:
-    """Whether nothing in a name, or a constant, belongs to a process: of those most are in every module."""
-    return text[0] == "@" and _FLAGS.search(text) is None and _CHANGING.search(text) is None
-
-
 def _renamed(text: str, names: dict[str, str]) -> str:
     """A name, or a constant made of one, with what belongs to a process as its number of appearance."""
-    if text[0] in "KMJ" or text.startswith("[20 x i8"):
-        return ""
+    lasting, changing = _parts(text)
+    if not changing:
+        return lasting[0]
+    spelt = [names.setdefault(each, f"<{len(names)}>") if each else "<>" for each in changing]
+    return "".join([part for pair in zip(lasting, [*spelt, ""], strict=True) for part in pair])
+
+
+@functools.lru_cache(maxsize=4096)
+def _parts(text: str) -> tuple[list[str], list[str]]:
+    """What lasts of it, and what stands in between; "" for what isn't told apart."""
     while (flags := _FLAGS.search(text)) is not None:
         text = f"{text[: flags.start()]}B{text[flags.end() + int(flags[1]) :]}"
-    has_address = _ADDRESS.search(text) is not None
-    text = _CHANGING.sub(lambda found: "<>" if found[1] else names.setdefault(found[0], f"<{len(names)}>"), text)
-    return _LENGTH.sub("", text) if has_address else text
+    if not (_DIGITS.search(text) or "0x" in text or "RecordILi" in text):
+        return [text], []
+    found = list(_CHANGING.finditer(text))
+    ends = [0, *(each.end() for each in found)]
+    starts = [*(each.start() for each in found), len(text)]
+    lasting = [text[end:start] for end, start in zip(ends, starts, strict=True)]
+    if _ADDRESS.search(text) is not None:
+        lasting = [_LENGTH.sub("", each) for each in lasting]
+    return lasting, ["" if each[1] else each[0] for each in found]
 
 
 def _digests_of(library: Any) -> bytes | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from numba.core import (
     bytecode,
     callconv,
+    cgutils,
     config,
     entrypoints,
     ir_utils,
@@ -199,6 +200,10 @@ def table() -> list[Seam]:
         Seam(
             Codegen, "create_library", "callees' own objects are kept: to what isn't exact, callers are bound",
             emission.kept_objects, ("self", "name", "kwargs"),
+        ),
+        Seam(
+            cgutils, "normalize_ir_text", "the text of a module, which would have to be printed otherwise",
+            emission.written_modules, ("text",),
         ),
         Seam(
             CPUCodeLibrary, "add_llvm_module", "digests of what the front end made are in every entry, to be compared",
