@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import sys
 import threading
 from types import ModuleType
@@ -37,7 +38,7 @@ LEAST_SECONDS: Final = 1.0
 BY_VALUE_SECONDS: Final = 0.5
 """From how long a function takes on, it is noted by value if no module has it [s]: pickling runs code of the
 program's."""
-_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
+_INSTALLED: Final = re.compile("/(?:site|dist)-packages/")
 """Directories of packages that are installed, and that nobody edits."""
 MOST_LOOKED_UP: Final = 300
 LOOKING_SECONDS: Final = 0.1
@@ -181,7 +182,7 @@ def _files(packages: set[str]) -> list[str]:
         file = object.__getattribute__(module, "__dict__").get("__file__")
         if type(file) is not str or not file.startswith("/") or not file.endswith(".py"):
             continue
-        if not any(each in file for each in _INSTALLED):
+        if _INSTALLED.search(file) is None:
             own.append(file)
         elif name.partition(".")[0] in packages:
             installed.append(file)

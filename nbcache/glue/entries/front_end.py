@@ -139,7 +139,7 @@ def canonical(module: str) -> str:
     first, *others = module[max(0, module.find("\ntarget ")) :].split("\n@")
     parts = [each.partition("\n") for each in others]
     constants = "".join([f"@{constant}\n" for constant, _, _ in parts])
-    code = "\n".join([first, *(rest for _, _, rest in parts)])
+    code = "\n".join([first, *[rest for _, _, rest in parts]])
     if "\n%" in first:
         # Named types are those of the whole process; what they are made of shows in what takes values of them apart.
         code = _NAMED_TYPE.sub("", code)
@@ -160,18 +160,24 @@ def _constants(text: str, names: dict[str, str]) -> str:
 
 def _symbols(text: str, names: dict[str, str]) -> str:
     parts = _NAMED.split(text)
-    spelt = {each: _renamed(each, names) for each in dict.fromkeys(parts[1::2])}
+    spelt = dict.fromkeys(parts[1::2])
+    for each in spelt:
+        lasting, changing = _parts(each)
+        spelt[each] = _joined(lasting, changing, names) if changing else lasting[0]
     parts[1::2] = map(spelt.__getitem__, parts[1::2])
     return "".join(parts)
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:
     """A name, or a constant made of one, with what belongs to a process as its number of appearance."""
-    lasting, changing = _parts(text)
-    if not changing:
-        return lasting[0]
-    spelt = [names.setdefault(each, f"<{len(names)}>") if each else "<>" for each in changing]
-    return "".join([part for pair in zip(lasting, [*spelt, ""], strict=True) for part in pair])
+    return _joined(*_parts(text), names)
+
+
+def _joined(lasting: list[str], changing: list[str], names: dict[str, str]) -> str:
+    text = lasting[0]
+    for each, rest in zip(changing, lasting[1:], strict=True):
+        text += (names.setdefault(each, f"<{len(names)}>") if each else "<>") + rest
+    return text
 
 
 @functools.lru_cache(maxsize=4096)

@@ -144,7 +144,7 @@ def data_models(original: Any, session: Session) -> Any:
     def lookup(self: Any, fetype: Any) -> Any:
         names = asked(index.generation)
         # What is lowered asks for the models of a few types thousands of times.
-        this = id(self), getattr(fetype, "_code", None)
+        this = self, getattr(fetype, "_code", None)
         if names is None or this in names.noted:
             return original(self, fetype)
         _note_inside(session, names, self, fetype)  # before somebody's code makes it
@@ -328,7 +328,18 @@ def lowering(original: Any, session: Session) -> Any:
 
 def types_at(start: int, stop: int) -> Callable[[Any, Session], Any]:
     """What handles values whose types are its arguments from *start* to *stop*, and nothing else that has a name."""
-    return _noting(lambda names, *args: _note_types(names, args[start:stop]))
+
+    def replace(original: Any, session: Session) -> Any:
+        note = _noting(lambda names, *args: _note_types(names, args[start:stop]))(original, session)
+
+        @functools.wraps(original)
+        def call(*args: Any, **named: Any) -> Any:
+            # Nearly all are Numba's own.
+            return (original if _numbas.issuperset(map(type, args[start:stop])) else note)(*args, **named)
+
+        return call
+
+    return replace
 
 
 def boxing(original: Any, session: Session) -> Any:

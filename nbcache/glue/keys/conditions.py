@@ -232,18 +232,23 @@ class Conditions:
 
         Raises Unidentifiable where Numba refuses a setting, as it will again when it compiles.
         """
-        environ = getattr(os.environ, "_data", None)
         # What a file of settings said counts until Numba misses it.
         has_file, had_file = os.path.exists(config._config_fname), self._has_file
-        if environ is None or environ != self._environ or has_file or had_file:
+        if has_file or had_file or not self.has_read_all():
             try:
                 config.reload_config()
             except Exception as raised:
                 let_pass(raised)
                 msg = f"settings of Numba's that it refuses: reading them raises {type(raised).__name__}"
                 raise Unidentifiable(msg) from raised
+            environ = getattr(os.environ, "_data", None)
             self._environ = None if environ is None else dict(environ)
             self._has_file = has_file
+
+    def has_read_all(self) -> bool:
+        """Whether the environment is what it was when `reread` was called, and no file of settings was there."""
+        environ = getattr(os.environ, "_data", None)
+        return environ is not None and environ == self._environ and not self._has_file
 
     def components(self) -> list[_Component]:
         """The labelled parts behind `digest`."""

@@ -18,25 +18,32 @@ _PLAIN_FLAGS = frozenset({bool, str, int, type(None)})
 
 def flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
     """Flags as components of a key: (label, value)."""
-    values = flags._values
-    return [(label, _flag_text(values.get(name, default))) for label, name, default in _flag_labels(type(flags))]  # type: ignore[arg-type]
+    return _spelt(flags)[0]
 
 
 def flag_parts(flags: compiler.Flags) -> bytes:
-    """Flags as a part of a key.  Nearly all functions have the same."""
+    """Flags as a part of a key."""
+    return _spelt(flags)[1]
+
+
+def _spelt(flags: compiler.Flags) -> tuple[list[tuple[str, str]], bytes]:
+    """Both.  Nearly all functions have the same flags."""
+    values = flags._values
     shown = [
         (name, type(value), value if type(value) in _PLAIN_FLAGS else _flag_text(value))
-        for name, value in flags._values.items()
+        for name, value in values.items()
     ]
     known = (type(flags), *shown)
-    found = _parts_of_flags.get(known)
+    found = _flags_spelt.get(known)
     if found is None:
-        parts = [framed(f"{label}={words}".encode()) for label, words in flag_components(flags)]
-        found = _parts_of_flags[known] = b"".join(parts)
+        labels = _flag_labels(type(flags))  # type: ignore[arg-type]
+        components = [(label, _flag_text(values.get(name, default))) for label, name, default in labels]
+        parts = b"".join(framed(f"{label}={words}".encode()) for label, words in components)
+        found = _flags_spelt[known] = components, parts
     return found
 
 
-_parts_of_flags: dict[tuple[object, ...], bytes] = {}
+_flags_spelt: dict[tuple[object, ...], tuple[list[tuple[str, str]], bytes]] = {}
 
 
 @functools.cache
