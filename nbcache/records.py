@@ -62,7 +62,8 @@ else:
             return made
 
         def _replace(self, **named: Any) -> Self:
-            return type(self)(**{**self._asdict(), **named})
+            values = [named.pop(field, value) for field, value in zip(self._fields, self, strict=True)]
+            return type(self)(*values, **named)
 
         def _asdict(self) -> dict[str, Any]:
             return dict(zip(self._fields, self, strict=True))

@@ -222,6 +222,8 @@ def merged(old: Profile | None, head: Head, units: Sequence[Unit], used: Iterabl
 
 def _latest(units: Sequence[Unit], most: int) -> list[Unit]:
     """The units that were used last, so many at most, in the order that they have."""
+    if len(units) <= most:
+        return list(units)
     newest = sorted(range(len(units)), key=lambda at: -units[at].used)[:most]
     stays = set(newest)
     return _renumbered(units, [at in stays for at in range(len(units))])

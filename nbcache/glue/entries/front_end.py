@@ -83,6 +83,12 @@ _PICKLED_IR = re.compile(r'c"[^"]*numba\.core\.ir[^"]*"')
 _LOCAL = re.compile(r'%(?:"[^"]*"|[\w.$-]+)')
 _LABEL = re.compile(r'\n(?:[\w."$-]+:|!).*')
 """Of a block; and metadata, which have numbers."""
+_WRAPPERS = tuple(f'; ModuleID = "{name}"' for name in ("wrapper", "cfunc_wrapper"))
+"""How the text of modules begins by which Python, or C, calls a function."""
+_WRAPPED = re.compile(r'\ndeclare [^@\n]*@"_ZN([^"]+)"')
+"""The first thing there: the function, whose name is a part of the names of its environment and of the wrapper."""
+_CALLED = re.compile(r'@"\.const\.([^"]*)" to i8\*\), i64 ')
+"""What Python calls it, where the arguments are counted."""
 
 
 def note(library: Any, text: str) -> None:
@@ -90,12 +96,29 @@ def note(library: Any, text: str) -> None:
 
     Text of llvmlite's and of LLVM's differ, so those who compare have to have the same of the two.
     """
+    added = _of_text(_nameless(text) if text.startswith(_WRAPPERS) else text)
+    exact, loose = getattr(library, marks.OWN_IR, (b"", b""))
+    setattr(library, marks.OWN_IR, (exact + added[0], loose + added[1]))
+
+
+def _nameless(text: str) -> str:
+    """A wrapper without the names of its function: what it is for any function of that signature."""
+    text = _LENGTH_OF_TEXT.sub("[]", text)
+    if (wrapped := _WRAPPED.search(text)) is not None:
+        text = text.replace(wrapped[1], "<>")
+    if (called := _CALLED.search(text)) is not None:
+        text = text.replace(f'.const.{called[1]}"', '.const."').replace(f'c"{called[1]}\\00"', 'c""')
+    return text
+
+
+@functools.lru_cache(maxsize=64)
+def _of_text(text: str) -> tuple[bytes, bytes]:
+    """Both digests. Most functions have a signature that others have, and wrappers are two thirds of all text."""
     text = canonical(text)
     lines = _encoded(_LABEL.sub("", _LOCAL.sub("%", _PICKLED_IR.sub("", text)))).split(b"\n")
     # A sum is the same in any order, and takes a fraction of the time that sorting does.
     unordered = b"%d %d" % (len(lines), sum(map(zlib.crc32, lines)))
-    exact, loose = getattr(library, marks.OWN_IR, (b"", b""))
-    setattr(library, marks.OWN_IR, (exact + _digest([_encoded(text)]), loose + _digest([unordered])))
+    return _digest([_encoded(text)]), _digest([unordered])
 
 
 def section_of(library: Any, code: bytes) -> bytes | None:

@@ -146,6 +146,36 @@ def test_the_order_of_lines_and_names_of_variables(module):
     assert not front_end.are_the_same_in_another_order(another, section)
 
 
+WRAPPER = """; ModuleID = "wrapper"
+target triple = "x86_64-unknown-linux-gnu"
+
+declare i32 @"_ZN{name}v1{build}E"(i64* %".1", i64 %".2")
+
+define i8* @"_ZN7cpython{name}v1{build}E"(i8* %"py_args")
+{{
+entry:
+  %".6" = call i32 @"PyArg_UnpackTuple"(i8* %"py_args", i8* bitcast ([{length} x i8]* @".const.{called}" to i8*), i64 1)
+  %".7" = load i8*, i8** @"_ZN08NumbaEnv{name}v1{build}E"
+  %".8" = call i64 @"{unbox}"(i8* %".7")
+  ret i8* null
+}}
+
+@".const.{called}" = internal constant [{length} x i8] c"{called}\\00"
+"""
+
+
+def test_wrappers_of_functions_of_one_signature_are_looked_at_once():
+    one = {"name": "3lib1f", "build": "1" * 35, "called": "f", "length": 2, "unbox": "PyLong_AsLongLong"}
+    other = {"name": "3lib5other", "build": "2" * 35, "called": "other", "length": 6, "unbox": "PyLong_AsLongLong"}
+    front_end._of_text.cache_clear()
+    section = front_end.section_of(library(text=WRAPPER, **one), b"")
+    assert front_end.section_of(library(text=WRAPPER, **other), b"") == section
+    assert front_end._of_text.cache_info().misses == 1
+    unboxed = front_end.section_of(library(text=WRAPPER, **{**one, "unbox": "PyLong_AsLong"}), b"")
+    assert not front_end.are_the_same(unboxed, section)
+    assert not front_end.are_the_same_in_another_order(unboxed, section)
+
+
 def test_a_section_belongs_to_one_object_and_one_version():
     section = front_end.section_of(library(), b"code")
     assert front_end.belongs_to(section, b"code")
