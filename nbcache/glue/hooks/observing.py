@@ -162,10 +162,12 @@ def reading_settings(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def reload_config() -> None:
+        conditions = session.maker.conditions
         if not len(session.frames):
             original()
+            conditions.have_read()
             return
-        if session.maker.conditions.has_read_all():  # when the key was made
+        if conditions.has_read_all():  # when the key was made
             return
         try:
             from nbcache.glue.capture.witness import looking_away  # it is there by now: frames have a witness
@@ -176,5 +178,6 @@ def reading_settings(original: Any, session: Session) -> Any:
             looks_away = nullcontext()
         with looks_away:
             original()
+            conditions.have_read()
 
     return reload_config

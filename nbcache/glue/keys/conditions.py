@@ -241,12 +241,16 @@ class Conditions:
                 let_pass(raised)
                 msg = f"settings of Numba's that it refuses: reading them raises {type(raised).__name__}"
                 raise Unidentifiable(msg) from raised
-            environ = getattr(os.environ, "_data", None)
-            self._environ = None if environ is None else dict(environ)
-            self._has_file = has_file
+            self.have_read()
+
+    def have_read(self) -> None:
+        """Numba has read its settings just now, whoever asked it to."""
+        environ = getattr(os.environ, "_data", None)
+        self._environ = None if environ is None else dict(environ)
+        self._has_file = os.path.exists(config._config_fname)
 
     def has_read_all(self) -> bool:
-        """Whether the environment is what it was when `reread` was called, and no file of settings was there."""
+        """Whether the environment is what Numba read last, and no file of settings was there."""
         environ = getattr(os.environ, "_data", None)
         return environ is not None and environ == self._environ and not self._has_file
 

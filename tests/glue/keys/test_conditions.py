@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from nbtest import proc
 from numba.core import config
 
 from nbcache.glue.identity.node import Unidentifiable
@@ -87,3 +88,33 @@ def test_components_are_the_same_json_with_those_in_it_that_all_units_have(befor
     for own in (conditions.components(), conditions.components()[1:], []):
         listed = [*before, *own, *after]
         assert conditions.as_json(listed) == json.dumps(listed, ensure_ascii=False)
+
+
+REREAD = """
+import os
+from numba import config, njit
+
+@njit
+def first(x):
+    return x + 1
+
+@njit
+def second(x):
+    return x + 2
+
+first(1)
+os.environ["NUMBA_BOUNDSCHECK"] = "1"
+config.reload_config()
+del os.environ["NUMBA_BOUNDSCHECK"]
+second(1)
+print(config.BOUNDSCHECK)
+"""
+
+
+def test_a_program_that_has_the_settings_read_itself(tmp_path):
+    """What Numba reads again as it compiles is read again for the key, and is what the function is compiled with."""
+    (tmp_path / "main.py").write_text(REREAD)
+    plain = proc.run([tmp_path / "main.py"], None, cwd=tmp_path)
+    runs = [proc.run([tmp_path / "main.py"], tmp_path / "store", cwd=tmp_path) for _ in range(2)]
+    assert [each.stderr for each in (plain, *runs)] == [""] * 3
+    assert {each.stdout for each in runs} == {plain.stdout}
