@@ -189,8 +189,14 @@ def raising(x):
     with objmode(y="float64"):
         y = float(str(x))
     return y
+@njit
+def applied(function, n):
+    if n > 5:
+        print(n)
+    return function(n)
 a = np.arange(4.0)
 said = [ufunc(a, a).sum(), gufunc(a).sum(), callback.ctypes(1.0), even(5), summed(5), power(2.0, 3), raising(1.5)]
+said.append(applied(even, 2))
 print(json.dumps([said, nbcache.stats()]))
 """
 MORE_KINDS = """

@@ -46,12 +46,15 @@ _LENGTH_OF_TEXT = re.compile(r'\[\d+ x i8\](?=(?:, \[\d+ x i8\])?\*? (?:@|c"))')
 """How long a constant is, which has a name in it perhaps."""
 _NAMED = re.compile(r'(@(?:"[^"]*"|[\w.$-]+))')
 """Names of symbols."""
-_QUOTED = re.compile(r'c"(?:missing Environment: |__numba_[a-z_]+_0x)[^"]*"')
+_QUOTED = re.compile(r'c"__numba_[a-z_]+_0x[^"]*"')
 """Constants that Numba makes of such names."""
 _SHOWN = re.compile(r" at 0x[0-9a-f]+")
 """Of an object that Python shows with its address."""
 _DERIVED = re.compile(r'(\.sha1"?) = internal constant \[\] c"[^"]*"')
-"""Checksums of pickles. The pickles themselves are in the module too, and may have tokens in them."""
+_LONG = re.compile(r', i32 \d+(?=, (?:i8\* bitcast \(\[\]\* |ptr )@"?\.const\.pickledata\.)')
+"""Checksums and lengths of pickles. The pickles themselves are in the module too, and may have tokens in them."""
+_SAID = re.compile(r'c"[^"]*missing Environment: [^"]*"')
+"""What Numba says where the environment of a name is missing, also in the pickle of an exception."""
 _POINTED_TO = re.compile(r" = linkonce global \S+ inttoptr \(i64 \d+")
 """What a global variable of Numba's for the address of something in this process begins with."""
 _BYTE = r"(?:\\..|[^\\])"
@@ -173,12 +176,13 @@ def canonical(module: str) -> str:
 
 def _constants(text: str, names: dict[str, str]) -> str:
     """With everything renamed: each of these looks for a few letters, which is faster than looking for any of them."""
-    text = _POINTED_TO.sub("", _DERIVED.sub(r"\1", text))
+    text = _SAID.sub("", _POINTED_TO.sub("", _LONG.sub("", _DERIVED.sub(r"\1", text))))
     if _CODE in text or _LAST in text:
         text = _CODE_OF_TYPE.sub("", text)
+    text = _symbols(text, names)
     for pattern in (_QUOTED, _SHOWN, _CLASS, _TOKEN, _BUILD, _UUID):
         text = pattern.sub(lambda found: _renamed(found[0], names), text)
-    return _symbols(text, names)
+    return text
 
 
 def _symbols(text: str, names: dict[str, str]) -> str:

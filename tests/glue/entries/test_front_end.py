@@ -104,6 +104,24 @@ def test_addresses_and_counters_in_names(canonical, one, other):
     assert canonical(callee=one) != canonical(callee=one.replace("_", "_x", 1))
 
 
+def test_the_number_of_a_class_in_the_exception_of_a_generator_whose_environment_is_missing(module):
+    """Numba pickles it for generators; numbers of records' types depend on what was typed before, and lived."""
+    array, pointer = ("[{} x i8]* ", "i8* bitcast ({}{} to i8*)") if module is WRITTEN else ("", "ptr {}{}")
+
+    def said(number, length):
+        name = f"_ZN08NumbaEnv3lib1gB37v1{'1' * 35}E5ArrayI6RecordILi{number}EE"
+        data = pointer.format(array.format(length), '@".const.pickledata.aa"')
+        checksum = pointer.format(array.format(20), '@".const.pickledata.aa.sha1"')
+        return front_end.canonical(
+            f"target\n@{name} = common global ptr null\n"
+            f'@".const.pickledata.aa" = internal constant [{length} x i8] c"\\80missing Environment: {name}\\94."\n'
+            f'@".const.picklebuf.aa" = internal constant {{ x }} {{ {data}, i32 {length}, {checksum} }}\n'
+            "define i32 @f() {\n}\n"
+        )
+
+    assert said(581, 100) == said(582, 100) == said(1001, 101)
+
+
 def test_a_spawned_main_module_is_the_main_module(canonical, module):
     env = "_ZN08NumbaEnv{}1fB37v1" + "1" * 35
     spawned = module.replace("[9 x", "[13 x")
