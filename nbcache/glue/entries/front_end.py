@@ -19,6 +19,7 @@ import functools
 import hashlib
 import re
 import zlib
+from array import array
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.glue import marks
@@ -45,7 +46,8 @@ _MAIN, _SPAWNED_MAIN = "8__main__", "11__mp_main__"
 _LENGTH_OF_TEXT = re.compile(r'\[\d+ x i8\](?=(?:, \[\d+ x i8\])?\*? (?:@|c"))')
 """How long a constant is, which has a name in it perhaps."""
 _NAMED = re.compile(r'(@(?:"[^"]*"|[\w.$-]+))')
-"""Names of symbols."""
+_TEXT_OR_NAMED = re.compile(r'(c"[^"]*"|@(?:"[^"]*"|[\w.$-]+))')
+"""Names of symbols; where constants are, whose last byte may be an ``@``, these as well."""
 _QUOTED = re.compile(r'c"__numba_[a-z_]+_0x[^"]*"')
 """Constants that Numba makes of such names."""
 _SHOWN = re.compile(r" at 0x[0-9a-f]+")
@@ -99,7 +101,7 @@ def note(library: Any, text: str) -> None:
 
     Text of llvmlite's and of LLVM's differ, so those who compare have to have the same of the two.
     """
-    added = _of_text(_nameless(text) if text.startswith(_WRAPPERS) else text)
+    added = _of_wrapper(_nameless(text)) if text.startswith(_WRAPPERS) else _of_text(text)
     exact, loose = getattr(library, marks.OWN_IR, (b"", b""))
     setattr(library, marks.OWN_IR, (exact + added[0], loose + added[1]))
 
@@ -114,14 +116,17 @@ def _nameless(text: str) -> str:
     return text
 
 
-@functools.lru_cache(maxsize=64)
 def _of_text(text: str) -> tuple[bytes, bytes]:
-    """Both digests. Most functions have a signature that others have, and wrappers are two thirds of all text."""
+    """Both digests."""
     text = canonical(text)
     lines = _encoded(_LABEL.sub("", _LOCAL.sub("%", _PICKLED_IR.sub("", text)))).split(b"\n")
-    # A sum is the same in any order, and takes a fraction of the time that sorting does.
-    unordered = b"%d %d" % (len(lines), sum(map(zlib.crc32, lines)))
+    # To sort numbers takes a fraction of the time that sorting the lines does.
+    unordered = array("Q", sorted(map(zlib.crc32, lines))).tobytes()
     return _digest([_encoded(text)]), _digest([unordered])
+
+
+_of_wrapper = functools.lru_cache(maxsize=64)(_of_text)
+"""Most functions have a signature that others have, and wrappers are two thirds of all text."""
 
 
 def section_of(library: Any, code: bytes) -> bytes | None:
@@ -179,18 +184,19 @@ def _constants(text: str, names: dict[str, str]) -> str:
     text = _SAID.sub("", _POINTED_TO.sub("", _LONG.sub("", _DERIVED.sub(r"\1", text))))
     if _CODE in text or _LAST in text:
         text = _CODE_OF_TYPE.sub("", text)
-    text = _symbols(text, names)
+    text = _symbols(text, names, _TEXT_OR_NAMED)
     for pattern in (_QUOTED, _SHOWN, _CLASS, _TOKEN, _BUILD, _UUID):
         text = pattern.sub(lambda found: _renamed(found[0], names), text)
     return text
 
 
-def _symbols(text: str, names: dict[str, str]) -> str:
-    parts = _NAMED.split(text)
-    spelt = dict.fromkeys(parts[1::2])
+def _symbols(text: str, names: dict[str, str], pattern: re.Pattern[str] = _NAMED) -> str:
+    parts = pattern.split(text)
+    spelt = {each: each for each in parts[1::2]}
     for each in spelt:
-        lasting, changing = _parts(each)
-        spelt[each] = _joined(lasting, changing, names) if changing else lasting[0]
+        if each[0] == "@":
+            lasting, changing = _parts(each)
+            spelt[each] = _joined(lasting, changing, names) if changing else lasting[0]
     parts[1::2] = map(spelt.__getitem__, parts[1::2])
     return "".join(parts)
 

@@ -160,12 +160,17 @@ def noting_neighborhoods(original: Any, session: Session) -> Any:
 def reading_settings(original: Any, session: Session) -> Any:
     """`config.reload_config`, which reads all of the environment for each compilation, and for Numba alone."""
 
+    conditions = session.maker.conditions
+
+    def read() -> None:
+        conditions.reading()
+        original()
+        conditions.have_read()
+
     @functools.wraps(original)
     def reload_config() -> None:
-        conditions = session.maker.conditions
         if not len(session.frames):
-            original()
-            conditions.have_read()
+            read()
             return
         if conditions.has_read_all():  # when the key was made
             return
@@ -177,7 +182,6 @@ def reading_settings(original: Any, session: Session) -> Any:
             let_pass(raised)
             looks_away = nullcontext()
         with looks_away:
-            original()
-            conditions.have_read()
+            read()
 
     return reload_config

@@ -243,8 +243,12 @@ class Conditions:
                 raise Unidentifiable(msg) from raised
             self.have_read()
 
+    def reading(self) -> None:
+        """Numba is about to read its settings, whoever asked it to; it may raise on the way."""
+        self._environ = None
+
     def have_read(self) -> None:
-        """Numba has read its settings just now, whoever asked it to."""
+        """It has."""
         environ = getattr(os.environ, "_data", None)
         self._environ = None if environ is None else dict(environ)
         self._has_file = os.path.exists(config._config_fname)

@@ -18,7 +18,7 @@ _PLAIN_FLAGS = frozenset({bool, str, int, type(None)})
 
 def flag_components(flags: compiler.Flags) -> list[tuple[str, str]]:
     """Flags as components of a key: (label, value)."""
-    return _spelt(flags)[0]
+    return list(_spelt(flags)[0])
 
 
 def flag_parts(flags: compiler.Flags) -> bytes:

@@ -122,6 +122,12 @@ def test_the_number_of_a_class_in_the_exception_of_a_generator_whose_environment
     assert said(581, 100) == said(582, 100) == said(1001, 101)
 
 
+def test_a_constant_whose_last_byte_is_an_at_sign():
+    text = '\n@"array" = constant [2 x i8] c"\\00@", align 8\n@".bytes.{}" = constant [1 x i8] c"a"\n'
+    assert front_end.canonical(text.format(123456789012)) == front_end.canonical(text.format(210987654321))
+    assert front_end.canonical('\n@"a" = constant c"@123456789"') != front_end.canonical('\n@"a" = constant c"@987654321"')
+
+
 def test_a_spawned_main_module_is_the_main_module(canonical, module):
     env = "_ZN08NumbaEnv{}1fB37v1" + "1" * 35
     spawned = module.replace("[9 x", "[13 x")
@@ -185,10 +191,10 @@ entry:
 def test_wrappers_of_functions_of_one_signature_are_looked_at_once():
     one = {"name": "3lib1f", "build": "1" * 35, "called": "f", "length": 2, "unbox": "PyLong_AsLongLong"}
     other = {"name": "3lib5other", "build": "2" * 35, "called": "other", "length": 6, "unbox": "PyLong_AsLongLong"}
-    front_end._of_text.cache_clear()
+    front_end._of_wrapper.cache_clear()
     section = front_end.section_of(library(text=WRAPPER, **one), b"")
     assert front_end.section_of(library(text=WRAPPER, **other), b"") == section
-    assert front_end._of_text.cache_info().misses == 1
+    assert front_end._of_wrapper.cache_info().misses == 1
     unboxed = front_end.section_of(library(text=WRAPPER, **{**one, "unbox": "PyLong_AsLong"}), b"")
     assert not front_end.are_the_same(unboxed, section)
     assert not front_end.are_the_same_in_another_order(unboxed, section)
