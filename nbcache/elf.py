@@ -106,11 +106,9 @@ class Elf:
         """Yield the symbols in tables of this kind, in their order."""
         for table in self.sections:
             if table.kind == kind:
-                # Dozens in the code of a small function, for each one that is compiled.
-                strings = self.content(self.sections[table.link])
+                strings = self.sections[table.link]
                 for name, info, _other, section, value, _size in SYMBOL.iter_unpack(self.content(table)):
-                    text = strings[name : strings.index(b"\0", name)].decode()
-                    yield tuple.__new__(Symbol, (text, info, section, value))
+                    yield Symbol(self.text(strings, name), info, section, value)
 
 
 def soname_of(path: str) -> str:

@@ -94,7 +94,7 @@ class Profiler:
         """For each unit, all that it was built upon, directly or not."""
         self._places: dict[tuple[int, Any], int] = {}
         self._seconds = 0.0
-        self._next = 2 * LEAST_SECONDS
+        self._next = LEAST_SECONDS
         # At the end, Python has taken away what says where the program is.
         self._program = program()
 

@@ -174,13 +174,8 @@ class FrameStack(threading.local):
 
     def asked(self, generation: int) -> Names | None:
         """What the innermost open frame asked for at *generation* (`Consulted.at`), to add to; None if none is open."""
-        # Hundreds of times in a compilation, so what nearly always comes of it is found without another call.
         frames = self._frames
-        if not frames:
-            return None
-        consulted = frames[-1].consulted
-        names = consulted.by_generation.get(generation)
-        return consulted.at(generation) if names is None else names
+        return frames[-1].consulted.at(generation) if frames else None
 
     def key_of(self, owner: object, args: tuple[Any, ...]) -> str:
         """The key of what is being compiled for *owner*, "" if nothing is: the other half of a recursion."""

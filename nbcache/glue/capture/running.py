@@ -89,9 +89,9 @@ class Heard(Names):
 
     def update(self, *names: Iterable[bytes]) -> None:
         for each in names:
-            found = each if isinstance(each, tuple | set) else set(each)
-            if not runners.keys().isdisjoint(found):
-                running.begin(runners.keys() & found)
+            found = set(each)
+            if run := runners.keys() & found:
+                running.begin(run)
             super().update(found)
 
 

@@ -99,8 +99,7 @@ class Witness:
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if not self.paused:
-                self.tell(look, args)
+            self.tell(look, args)
             return original(*args, **kwargs)
 
         return call
@@ -282,7 +281,7 @@ def _audit(event: str, args: tuple[Any, ...], handlers: Mapping[str, _Look] = _H
     # Python tells of tens of thousands of things while sixty functions are compiled: nearly all end at the first word.
     if event in handlers:
         witness = _watching
-        if witness is not None and not witness.paused:
+        if witness is not None:
             witness.tell(handlers[event], args)
 
 

@@ -65,8 +65,11 @@ def provide(names: tuple[str, ...], target_context: Any) -> None:
         # Code may call by its symbol what another library defines, as numbox's proxies do; one that names a build means
         # the same in every process.
         engine = target_context.codegen()._engine
-        built = [name for name in missing if build_in(name) and engine.is_symbol_defined(name)]
-        missing = [name for name in missing if name not in built or not engine.get_global_value_address(name)]
+        missing = [
+            name
+            for name in missing
+            if not (build_in(name) and engine.is_symbol_defined(name) and engine.get_global_value_address(name))
+        ]
     if missing:
         msg = f"the symbol {missing[0]} does not exist in this process"
         raise Unloadable(msg)

@@ -45,8 +45,8 @@ _MAIN, _SPAWNED_MAIN = "8__main__", "11__mp_main__"
 """The main module in mangled names, and in those of a process that multiprocessing spawned: its keys are the same."""
 _LENGTH_OF_TEXT = re.compile(r'\[\d+ x i8\](?=(?:, \[\d+ x i8\])?\*? (?:@|c"))')
 """How long a constant is, which has a name in it perhaps."""
-_NAMED = re.compile(r'(@(?:"[^"]*"|[\w.$-]+))')
-_TEXT_OR_NAMED = re.compile(r'(c"[^"]*"|@(?:"[^"]*"|[\w.$-]+))')
+_NAME = r'@(?:"[^"]*"|[\w.$-]+)'
+_NAMED, _TEXT_OR_NAMED = re.compile(f"({_NAME})"), re.compile(f'(c"[^"]*"|{_NAME})')
 """Names of symbols; where constants are, whose last byte may be an ``@``, these as well."""
 _QUOTED = re.compile(r'c"__numba_[a-z_]+_0x[^"]*"')
 """Constants that Numba makes of such names."""
@@ -72,8 +72,6 @@ _CHANGING = re.compile(
 )
 """What changes in these: addresses and numbers of types, which a loaded callee has from the process that made it; and
 what tells one name from another: numbers of builds, tokens, hashes, counters."""
-_DIGITS = re.compile(r"[0-9a-f]{8}")
-"""All but two of these have so many."""
 _FLAGS = re.compile(r"B(\d+)(?=c8)")
 """Numba's flags in a name, compressed, and how long they are: sets in them are in the order of hashes."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6}|_23[0-9a-f]{6}")
@@ -192,25 +190,17 @@ def _constants(text: str, names: dict[str, str]) -> str:
 
 def _symbols(text: str, names: dict[str, str], pattern: re.Pattern[str] = _NAMED) -> str:
     parts = pattern.split(text)
-    spelt = {each: each for each in parts[1::2]}
-    for each in spelt:
-        if each[0] == "@":
-            lasting, changing = _parts(each)
-            spelt[each] = _joined(lasting, changing, names) if changing else lasting[0]
+    spelt = {each: _renamed(each, names) if each[0] == "@" else each for each in dict.fromkeys(parts[1::2])}
     parts[1::2] = map(spelt.__getitem__, parts[1::2])
     return "".join(parts)
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:
     """A name, or a constant made of one, with what belongs to a process as its number of appearance."""
-    return _joined(*_parts(text), names)
-
-
-def _joined(lasting: list[str], changing: list[str], names: dict[str, str]) -> str:
-    text = lasting[0]
-    for each, rest in zip(changing, lasting[1:], strict=True):
-        text += (names.setdefault(each, f"<{len(names)}>") if each else "<>") + rest
-    return text
+    (spelt, *rest), changing = _parts(text)
+    for each, lasting in zip(changing, rest, strict=True):
+        spelt += (names.setdefault(each, f"<{len(names)}>") if each else "<>") + lasting
+    return spelt
 
 
 @functools.lru_cache(maxsize=4096)
@@ -218,8 +208,6 @@ def _parts(text: str) -> tuple[list[str], list[str]]:
     """What lasts of it, and what stands in between; "" for what isn't told apart."""
     while (flags := _FLAGS.search(text)) is not None:
         text = f"{text[: flags.start()]}B{text[flags.end() + int(flags[1]) :]}"
-    if not (_DIGITS.search(text) or "0x" in text or "RecordILi" in text):
-        return [text], []
     found = list(_CHANGING.finditer(text))
     ends = [0, *(each.end() for each in found)]
     starts = [*(each.start() for each in found), len(text)]

@@ -73,8 +73,8 @@ class Names(set[bytes]):
 class Consulted:
     """What one compilation asked for, those on the way included.
 
-    ``by_generation``: the names, by the generation of the registries (`ExtensionIndex.refresh`) at which they were
-    asked for; ``asks``: in order; ``snapshot``: by name, the identity of what others had registered for it; ``packed``:
+    ``names``: by the generation of the registries (`ExtensionIndex.refresh`) at which they were asked for;
+    ``asks``: in order; ``snapshot``: by name, the identity of what others had registered for it; ``packed``:
     all names, sorted, once the compilation is over; ``conflict``: why that isn't one thing, or "";
     ``classes``: identifies all of the classes whose values the unit has, b"" where nobody could read more of them than
     these; ``ran``: the functions of installed packages that ran, by name, and ``codes`` by their code as long as
@@ -83,13 +83,13 @@ class Consulted:
     """
 
     __slots__ = (
-        "_new_names", "asks", "blind", "by_generation", "classes", "codes", "conflict", "packed", "ran", "ran_digest",
+        "_names", "_new_names", "asks", "blind", "classes", "codes", "conflict", "packed", "ran", "ran_digest",
         "snapshot",
     )  # fmt: skip
 
     def __init__(self, generation: int, new_names: Callable[[], Names] = Names) -> None:
         self._new_names = new_names
-        self.by_generation: dict[int, Names] = {}
+        self._names: dict[int, Names] = {}
         self.at(generation).add(EVERYTHING)
         self.asks: dict[Ask, None] = {}
         self.snapshot: dict[bytes, bytes] = {}
@@ -103,9 +103,9 @@ class Consulted:
 
     def at(self, generation: int) -> Names:
         """The names asked for at *generation*, to add to."""
-        names = self.by_generation.get(generation)
+        names = self._names.get(generation)
         if names is None:
-            names = self.by_generation[generation] = self._new_names()
+            names = self._names[generation] = self._new_names()
         return names
 
     @property
@@ -115,10 +115,10 @@ class Consulted:
 
     def _unpacked(self) -> dict[int, Names]:
         """The names of an entry are taken apart when a caller is compiled, which is seldom."""
-        for generation, names in self.by_generation.items():
+        for generation, names in self._names.items():
             if not names:
-                self.by_generation[generation] = Names(split(self.packed))
-        return self.by_generation
+                self._names[generation] = Names(split(self.packed))
+        return self._names
 
     def include(self, other: Consulted) -> None:
         """Add what a callee asked for when it was compiled, on the way or earlier."""
@@ -144,7 +144,7 @@ class Consulted:
         """
         self.packed = b"".join(sorted(self.names))
         for name, (since, digest) in current.items():
-            asked = min(generation for generation, names in self.by_generation.items() if name in names)
+            asked = min(generation for generation, names in self._names.items() if name in names)
             if since > asked or self.snapshot.get(name, digest) != digest:
                 self.conflict = self.conflict or f"{_CHANGED}: {in_words(name)}"
         if self.snapshot.keys() - current.keys():
@@ -163,7 +163,7 @@ class Consulted:
     ) -> Consulted:
         """What an entry says, agreed upon by this process when its registries were of *generation*."""
         consulted = cls(generation)
-        consulted.by_generation = {generation: Names()}
+        consulted._names = {generation: Names()}
         consulted.asks = dict.fromkeys(asks)
         consulted.snapshot = snapshot
         consulted.packed = packed

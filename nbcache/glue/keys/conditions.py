@@ -233,8 +233,7 @@ class Conditions:
         Raises Unidentifiable where Numba refuses a setting, as it will again when it compiles.
         """
         # What a file of settings said counts until Numba misses it.
-        has_file, had_file = os.path.exists(config._config_fname), self._has_file
-        if has_file or had_file or not self.has_read_all():
+        if os.path.exists(config._config_fname) or not self.has_read_all():
             try:
                 config.reload_config()
             except Exception as raised:
