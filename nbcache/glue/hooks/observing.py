@@ -159,7 +159,6 @@ def noting_neighborhoods(original: Any, session: Session) -> Any:
 
 def reading_settings(original: Any, session: Session) -> Any:
     """`config.reload_config`, which reads all of the environment for each compilation, and for Numba alone."""
-
     conditions = session.maker.conditions
 
     def read() -> None:

@@ -125,7 +125,9 @@ def test_the_number_of_a_class_in_the_exception_of_a_generator_whose_environment
 def test_a_constant_whose_last_byte_is_an_at_sign():
     text = '\n@"array" = constant [2 x i8] c"\\00@", align 8\n@".bytes.{}" = constant [1 x i8] c"a"\n'
     assert front_end.canonical(text.format(123456789012)) == front_end.canonical(text.format(210987654321))
-    assert front_end.canonical('\n@"a" = constant c"@123456789"') != front_end.canonical('\n@"a" = constant c"@987654321"')
+    assert front_end.canonical('\n@"a" = constant c"@123456789"') != front_end.canonical(
+        '\n@"a" = constant c"@987654321"'
+    )
 
 
 def test_a_spawned_main_module_is_the_main_module(canonical, module):
