@@ -198,8 +198,9 @@ class FrameStack(threading.local):
 
             self._running = running
             self._watch.start()
-            self._witness.start()
             _watching[threading.get_ident()] = (self._watch, self._witness)
+        if self._maker.others_may_run(frame):  # else there is nobody to look at, and Python tells of a lot
+            self._witness.start()  # type: ignore[union-attr]
         # What is compiled while somebody looks away is an entry of its own, and what it reads counts.
         frame.away, self._witness.paused = self._witness.paused, 0  # type: ignore[union-attr]
         self._frames.append(frame)

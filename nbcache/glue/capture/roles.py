@@ -32,6 +32,10 @@ class OpenUnit(Protocol):
     def ends(self) -> bool:
         """Whether a walk through it ends at code that could run while it is compiled."""
 
+    @property
+    def may_run(self) -> bool:
+        """Whether it reaches anything of others that may run while it is compiled."""
+
     def reaching(self, names: set[bytes]) -> Reach:
         """What the unit reaches, with what others have registered for *names*."""
 
@@ -41,6 +45,9 @@ class Registrar(Protocol):
 
     def new_consulted(self, frame: Any) -> Consulted:
         """What a compilation (`compilations.Frame`) that begins has asked for: nothing."""
+
+    def others_may_run(self, frame: Any) -> bool:
+        """Whether code of others may run in a compilation (`compilations.Frame`) that begins."""
 
     def close(self, frame: Any) -> None:
         """A compilation (`compilations.Frame`) is over: see what was registered for what it asked for."""

@@ -69,8 +69,10 @@ class Witness:
         """What took the place of what, last time."""
 
     def start(self) -> None:
-        """Watch what this thread does."""
+        """Watch what this thread does, unless that is done already."""
         global _watching
+        if _watching is self:
+            return
         self._thread, self.paused = threading.get_ident(), 0
         for owner, name, look in _SEAMS:
             original = getattr(owner, name)

@@ -395,6 +395,7 @@ class IdentityEngine:
                     scope.children.append(child.scope)
                     scope.hands_on |= child.scope.hands_on
                     scope.ends |= child.scope.ends
+                    scope.may_run |= child.scope.may_run
                     scope.parallel |= child.scope.parallel
                     scope.volatile |= child.scope.volatile
         for member in component:

@@ -20,6 +20,8 @@ MAX_ITEMS = 100_000
 """How many items a container may have: all are compared whenever somebody asks."""
 ANYTHING = "*"
 """Among the names that code may read off a module: one that it computes."""
+TOOLCHAIN = "toolchain "
+"""What the title of a definition begins with that is the toolchain's, and that its name says all about."""
 _LONG = 2000
 
 
@@ -234,7 +236,7 @@ class Scope(Readings):
     """What one component read, and the scopes of the components it leads to."""
 
     __slots__ = ("_bound", "_keepers", "_watched", "children", "cycle", "ends", "handed_on", "hands_on", "individuals",
-                 "keepers", "live", "names", "parallel", "strings")  # fmt: skip
+                 "keepers", "live", "may_run", "names", "parallel", "strings")  # fmt: skip
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         # Nearly all components are one node, whose lists nobody needs any more. Of what isn't there it keeps none: half
@@ -252,6 +254,8 @@ class Scope(Readings):
         """Whether a walk ends at code that could run, here or below."""
         self.parallel = first.parallel
         """Whether anything whose loops may be compiled to run in parallel is here or below."""
+        self.may_run = any([not node.reached_compiled and not node.title.startswith(TOOLCHAIN) for node in nodes])
+        """Whether anything is here or below that may run while compiling, and isn't the toolchain's by its name."""
         self.handed_on = first.handed_on or empty()
         self.strings = first.strings or empty()
         for node in nodes[1:]:

@@ -21,7 +21,7 @@ from nbcache.glue.identity.describe import Describers, is_compilable
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.idle import memory
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.node import TOOLCHAIN, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.patched import Patches
 from nbcache.glue.identity.registrations import ExtensionIndex
@@ -124,14 +124,18 @@ class KeyMaker:
             self._load_installed()
         if frame.outer is None:
             self.marked.look()
-        runs_others = not self.extensions.empty or self._runs_others(frame.unit)
-        if runs_others:
+        if not self.extensions.empty or self._runs_others(frame.unit):
             frame.generators = generators()
         if self._runs_others(frame.unit) or (frame.unit is not None and frame.unit.ends):
             from nbcache.glue.capture.running import running
 
             running.begin()
         return self.new_part(None if frame.outer is None else frame.outer.consulted)
+
+    def others_may_run(self, frame: Frame) -> bool:
+        """Whether code of others may run in a compilation that begins, of which all is known that its key tells."""
+        unit = frame.unit
+        return unit is None or unit.may_run or not self.extensions.empty or self._runs_others(unit)
 
     def new_part(self, outer: Consulted | None) -> Consulted:
         """For what begins inside the *outer* one."""
@@ -381,7 +385,7 @@ def _is_memo_keeper(cls: type) -> bool:
 def _is_fixed(node: Node) -> bool:
     """Whether nothing about a type (or what it holds) can change while the process lives."""
     obj = node.obj
-    if node.title.startswith("toolchain "):
+    if node.title.startswith(TOOLCHAIN):
         return True
     return isinstance(obj, Type) and type(obj).__module__.startswith("numba.") and not isinstance(obj, _OPEN_TYPES)
 

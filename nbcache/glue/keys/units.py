@@ -197,6 +197,11 @@ class Unit:
         """Whether it reaches code of installed packages that could run while it is compiled."""
         return any(scope.ends for scope in self.scopes)
 
+    @property
+    def may_run(self) -> bool:
+        """Whether it reaches anything of others that may run while it is compiled."""
+        return any(scope.may_run for scope in self.scopes)
+
     def change(self) -> str:
         """How the identity differs from what the key was made of, "" if it doesn't."""
         from nbcache.glue.identity.changes import changed
