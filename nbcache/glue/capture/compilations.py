@@ -101,6 +101,8 @@ class Frame:
         """The filters of warnings when the frame was opened."""
         self.generators = b""
         """The states of generators of random numbers when the frame was opened, where somebody may draw some."""
+        self.others_may_run = True
+        """Whether code of others may run while it is compiled, by all that its key tells."""
         self.away = 0
         """Whether nobody watched what is read when the frame was opened (witness.py)."""
 
@@ -173,9 +175,9 @@ class FrameStack(threading.local):
         return frames[-1] if frames else None
 
     def asked(self, generation: int) -> Names | None:
-        """What the innermost open frame asked for at *generation* (`Consulted.at`), to add to; None if none is open."""
+        """What the innermost open frame asked for at *generation* (`Consulted.asked_at`), to add to; None if none is open."""
         frames = self._frames
-        return frames[-1].consulted.at(generation) if frames else None
+        return frames[-1].consulted.asked_at[generation] if frames else None
 
     def key_of(self, owner: object, args: tuple[Any, ...]) -> str:
         """The key of what is being compiled for *owner*, "" if nothing is: the other half of a recursion."""
@@ -199,7 +201,7 @@ class FrameStack(threading.local):
             self._running = running
             self._watch.start()
             _watching[threading.get_ident()] = (self._watch, self._witness)
-        if self._maker.others_may_run(frame):  # else there is nobody to look at, and Python tells of a lot
+        if frame.others_may_run:  # else there is nobody to look at, and Python tells of a lot
             self._witness.start()  # type: ignore[union-attr]
         # What is compiled while somebody looks away is an entry of its own, and what it reads counts.
         frame.away, self._witness.paused = self._witness.paused, 0  # type: ignore[union-attr]

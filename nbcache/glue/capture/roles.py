@@ -46,9 +46,6 @@ class Registrar(Protocol):
     def new_consulted(self, frame: Any) -> Consulted:
         """What a compilation (`compilations.Frame`) that begins has asked for: nothing."""
 
-    def others_may_run(self, frame: Any) -> bool:
-        """Whether code of others may run in a compilation (`compilations.Frame`) that begins."""
-
     def close(self, frame: Any) -> None:
         """A compilation (`compilations.Frame`) is over: see what was registered for what it asked for."""
 

@@ -313,7 +313,7 @@ def lowering(original: Any, session: Session) -> Any:
         frame = session.frames.top()
         if frame is not None and not isinstance(fn, types.Dispatcher):
             try:
-                names = frame.consulted.at(session.maker.extensions.generation)
+                names = frame.consulted.asked_at[session.maker.extensions.generation]
                 key = fn.get_impl_key(sig) if isinstance(fn, types.Callable) else fn
                 asked = {consulted.called(key)}
                 _note_types(asked, sig.args)
@@ -351,7 +351,7 @@ def boxing(original: Any, session: Session) -> Any:
         if frame is not None:
             try:
                 asked = _names_of(typeclass)
-                frame.consulted.at(session.maker.extensions.generation).update(asked)
+                frame.consulted.asked_at[session.maker.extensions.generation].update(asked)
                 session.maker.before(frame, asked)
             except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
                 _unnoted(session, raised)

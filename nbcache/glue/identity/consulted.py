@@ -10,6 +10,7 @@ entry carries the names, a few bytes each.  A hit compares what others have regi
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from numba.core.types.abstract import Type
@@ -73,7 +74,7 @@ class Names(set[bytes]):
 class Consulted:
     """What one compilation asked for, those on the way included.
 
-    ``names``: by the generation of the registries (`ExtensionIndex.refresh`) at which they were asked for;
+    ``asked_at``: by the generation of the registries (`ExtensionIndex.refresh`), the names asked for then, to add to;
     ``asks``: in order; ``snapshot``: by name, the identity of what others had registered for it; ``packed``:
     all names, sorted, once the compilation is over; ``conflict``: why that isn't one thing, or "";
     ``classes``: identifies all of the classes whose values the unit has, b"" where nobody could read more of them than
@@ -83,14 +84,13 @@ class Consulted:
     """
 
     __slots__ = (
-        "_names", "_new_names", "asks", "blind", "classes", "codes", "conflict", "packed", "ran", "ran_digest",
+        "asked_at", "asks", "blind", "classes", "codes", "conflict", "packed", "ran", "ran_digest",
         "snapshot",
     )  # fmt: skip
 
     def __init__(self, generation: int, new_names: Callable[[], Names] = Names) -> None:
-        self._new_names = new_names
-        self._names: dict[int, Names] = {}
-        self.at(generation).add(EVERYTHING)
+        self.asked_at: dict[int, Names] = defaultdict(new_names)
+        self.asked_at[generation].add(EVERYTHING)
         self.asks: dict[Ask, None] = {}
         self.snapshot: dict[bytes, bytes] = {}
         self.packed = b""
@@ -101,29 +101,22 @@ class Consulted:
         self.ran: set[str] = set()
         self.ran_digest = b""
 
-    def at(self, generation: int) -> Names:
-        """The names asked for at *generation*, to add to."""
-        names = self._names.get(generation)
-        if names is None:
-            names = self._names[generation] = self._new_names()
-        return names
-
     @property
     def names(self) -> set[bytes]:
-        """All of them."""
+        """All that was asked for."""
         return set().union(*self._unpacked().values())
 
     def _unpacked(self) -> dict[int, Names]:
         """The names of an entry are taken apart when a caller is compiled, which is seldom."""
-        for generation, names in self._names.items():
+        for generation, names in self.asked_at.items():
             if not names:
-                self._names[generation] = Names(split(self.packed))
-        return self._names
+                self.asked_at[generation] = Names(split(self.packed))
+        return self.asked_at
 
     def include(self, other: Consulted) -> None:
         """Add what a callee asked for when it was compiled, on the way or earlier."""
         for generation, names in other._unpacked().items():
-            self.at(generation).update(names)
+            self.asked_at[generation].update(names)
         self.asks.update(other.asks)
         self.blind |= other.blind
         self.codes |= other.codes
@@ -144,7 +137,7 @@ class Consulted:
         """
         self.packed = b"".join(sorted(self.names))
         for name, (since, digest) in current.items():
-            asked = min(generation for generation, names in self._names.items() if name in names)
+            asked = min(generation for generation, names in self.asked_at.items() if name in names)
             if since > asked or self.snapshot.get(name, digest) != digest:
                 self.conflict = self.conflict or f"{_CHANGED}: {in_words(name)}"
         if self.snapshot.keys() - current.keys():
@@ -163,7 +156,7 @@ class Consulted:
     ) -> Consulted:
         """What an entry says, agreed upon by this process when its registries were of *generation*."""
         consulted = cls(generation)
-        consulted._names = {generation: Names()}
+        consulted.asked_at[generation] = Names()
         consulted.asks = dict.fromkeys(asks)
         consulted.snapshot = snapshot
         consulted.packed = packed

@@ -16,7 +16,7 @@ from numba.core.types.abstract import Type
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.capture.compilations import Frame, FrameStack
-from nbcache.glue.identity.consulted import Consulted, split
+from nbcache.glue.identity.consulted import Consulted, Names, split
 from nbcache.glue.identity.describe import Describers, is_compilable
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.graph import IdentityEngine
@@ -124,26 +124,24 @@ class KeyMaker:
             self._load_installed()
         if frame.outer is None:
             self.marked.look()
-        if not self.extensions.empty or self._runs_others(frame.unit):
+        asks_others = not self.extensions.empty or self._runs_others(frame.unit)
+        frame.others_may_run = asks_others or frame.unit is None or frame.unit.may_run
+        if asks_others:
             frame.generators = generators()
         if self._runs_others(frame.unit) or (frame.unit is not None and frame.unit.ends):
             from nbcache.glue.capture.running import running
 
             running.begin()
-        return self.new_part(None if frame.outer is None else frame.outer.consulted)
+        outer = None if frame.outer is None else frame.outer.consulted
+        return self.new_part(outer, others_may_run=frame.others_may_run)
 
-    def others_may_run(self, frame: Frame) -> bool:
-        """Whether code of others may run in a compilation that begins, of which all is known that its key tells."""
-        unit = frame.unit
-        return unit is None or unit.may_run or not self.extensions.empty or self._runs_others(unit)
-
-    def new_part(self, outer: Consulted | None) -> Consulted:
+    def new_part(self, outer: Consulted | None, *, others_may_run: bool = True) -> Consulted:
         """For what begins inside the *outer* one."""
         from nbcache.glue.capture.running import Heard
 
         if outer is not None:
             self.end_part(outer)
-        return Consulted(self.extensions.generation, Heard)
+        return Consulted(self.extensions.generation, Heard if others_may_run else Names)
 
     def end_part(self, consulted: Consulted) -> None:
         """What ran until now belongs to this one."""
