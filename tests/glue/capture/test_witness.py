@@ -480,3 +480,17 @@ print(witness.whose_code("_nbcache.py"), "_nbcache.py" in witness._IMPORT_SYSTEM
 """
     )
     assert proc.run([tmp_path / "main.py"]).stdout == "library True\n"
+
+
+@pytest.mark.parametrize("decorator", ["@njit", "@njit(inline=lambda *_sites: open('data').read() == 'yes')"])
+def test_what_python_tells_of_is_heard_only_where_code_of_others_may_run(place, decorator):
+    place.write("data", "yes")
+    place.write(
+        "lib.py",
+        f"from numba import njit\n{decorator}\ndef g(x):\n    return x + 1\n@njit\ndef f(x):\n    return g(x) * 2\n",
+    )
+    runs = "inline" in decorator
+    heard = 'bool(sys.modules["nbcache.glue.capture.witness"]._hooked)'
+    result, _compiled, reasons, hears = place.run(main=MAIN.replace("reasons]))", f"reasons, {heard}]))"))
+    assert (result, hears) == (4, runs)
+    assert any("opened a file" in reason for reason in reasons) == runs
