@@ -175,7 +175,7 @@ class FrameStack(threading.local):
         return frames[-1] if frames else None
 
     def asked(self, generation: int) -> Names | None:
-        """What the innermost open frame asked for at *generation* (`Consulted.asked_at`), to add to; None if none is open."""
+        """What the innermost open frame asked for at *generation*, to add to (`Consulted`); None if none is open."""
         frames = self._frames
         return frames[-1].consulted.asked_at[generation] if frames else None
 

@@ -81,7 +81,7 @@ class Describers:
         if name is None and compiled:
             name = drawing_name(obj)
         if not compiled and tells(name):
-            node = Node(obj, TOOLCHAIN + name)
+            node = Node(obj, f"{TOOLCHAIN}{name}")
             tell(node, "tells", name)
             return node
         if name is not None:
@@ -89,7 +89,7 @@ class Describers:
             # Still of that name, and no walk was broken off at it.
             if known is not None and known[0] == name and known[1].digest is not None:
                 return known[1]
-            node = Node(obj, TOOLCHAIN + name)
+            node = Node(obj, f"{TOOLCHAIN}{name}")
             if name == "numba.np.ufunc.parallel:set_num_threads":
                 # It checks its argument against the number of threads, which is compiled in.
                 node.part("threads", b"%d" % parallel.NUM_THREADS, str(parallel.NUM_THREADS))

@@ -254,7 +254,7 @@ class Scope(Readings):
         """Whether a walk ends at code that could run, here or below."""
         self.parallel = first.parallel
         """Whether anything whose loops may be compiled to run in parallel is here or below."""
-        self.may_run = any([not node.reached_compiled and not node.title.startswith(TOOLCHAIN) for node in nodes])
+        self.may_run = False
         """Whether anything is here or below that may run while compiling, and isn't the toolchain's by its name."""
         self.handed_on = first.handed_on or empty()
         self.strings = first.strings or empty()
@@ -274,6 +274,7 @@ class Scope(Readings):
         """Whether a module is handed on, here or below."""
         names, live, individuals = [], [], []
         for node in nodes:
+            self.may_run |= not node.reached_compiled and not node.title.startswith(TOOLCHAIN)
             if node.names:
                 names.append(node.names)
             if node.live:
