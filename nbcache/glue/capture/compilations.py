@@ -102,7 +102,7 @@ class Frame:
         self.generators = b""
         """The states of generators of random numbers when the frame was opened, where somebody may draw some."""
         self.others_may_run = True
-        """Whether code of others may run while it is compiled, by all that its key tells."""
+        """Whether code of others may run while it is compiled, by what is registered and by what its unit reaches."""
         self.away = 0
         """Whether nobody watched what is read when the frame was opened (witness.py)."""
 

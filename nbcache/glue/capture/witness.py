@@ -8,7 +8,7 @@ would take a rule for each, and hardly anybody does it.
 Environment variables are watched where every way to them meets, in the methods of their mapping; the working directory
 and the status of files at the functions of `os`, and threads where they start, since nothing tells of them; the rest by
 an audit hook. It is added when the first frame is opened in which code of others may run, by what is registered and by
-all that the unit reaches. Other processes have none: Python tells of 1,800 things while a function is compiled.
+all that the unit reaches. Other processes have none: Python tells of hundreds of things while a function is compiled.
 
 Looking at what is read reads as well, and Python tells of that too. `Witness.tell` is the one way from these places to
 whatever looks, and it is closed while this thread looks: no hook is entered again from within itself, whoever nbcache's
