@@ -16,7 +16,7 @@ from numba.core.types.abstract import Type
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.capture.compilations import Frame, FrameStack
-from nbcache.glue.identity.consulted import Consulted, Names, split
+from nbcache.glue.identity.consulted import Consulted, split
 from nbcache.glue.identity.describe import Describers, is_compilable
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.graph import IdentityEngine
@@ -132,16 +132,15 @@ class KeyMaker:
             from nbcache.glue.capture.running import running
 
             running.begin()
-        outer = None if frame.outer is None else frame.outer.consulted
-        return self.new_part(outer, others_may_run=frame.others_may_run)
+        return self.new_part(None if frame.outer is None else frame.outer.consulted)
 
-    def new_part(self, outer: Consulted | None, *, others_may_run: bool = True) -> Consulted:
+    def new_part(self, outer: Consulted | None) -> Consulted:
         """For what begins inside the *outer* one."""
         from nbcache.glue.capture.running import Heard
 
         if outer is not None:
             self.end_part(outer)
-        return Consulted(self.extensions.generation, Heard if others_may_run else Names)
+        return Consulted(self.extensions.generation, Heard)
 
     def end_part(self, consulted: Consulted) -> None:
         """What ran until now belongs to this one."""
