@@ -20,7 +20,8 @@ _FASTCALL_KEYWORDS: Final = 0x80 | 0x2
 """METH_FASTCALL | METH_KEYWORDS: how type checks want to be called (:mod:`nbcache.glue.published.native_check`)."""
 
 
-_PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
+_PLAIN: Final = frozenset({bool, int, str, bytes, type(None)})
+_NOT_FINITE: Final = {"nan": "1e400-1e400", "inf": "1e400", "-inf": "-1e400"}
 
 
 class _MethodDef(ctypes.Structure):
@@ -124,10 +125,17 @@ def _shown(default: Constant | None) -> str:
     from nbcache.published.environments import constant
 
     with suppressed(Exception):  # somebody else's class
-        found = constant(default)
-        if type(found) is tuple and all(type(each) in _PLAIN for each in found):
-            return repr(found)
+        return _literal(constant(default))
     return "..."
+
+
+def _literal(value: object) -> str:
+    # Names such as nan are none to `inspect`, and before Python 3.12 it takes a tuple of one for what is in it.
+    if type(value) is float:
+        return _NOT_FINITE.get(repr(value), repr(value))
+    if type(value) is tuple and (len(value) != 1 or sys.version_info >= (3, 12)):
+        return f"({', '.join(map(_literal, value))}{',' * (len(value) == 1)})"
+    return repr(value) if type(value) in _PLAIN else "..."
 
 
 def _dispatcher(member: Member) -> Dispatcher:

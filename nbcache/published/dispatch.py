@@ -69,6 +69,25 @@ class Dispatcher:
         # Code that was compiled for a default has it built in, and looks at no argument in its place.
         return overload.call(*args)
 
+    def __repr__(self) -> str:
+        """Say what it is."""
+        return f"<published function '{self.name}'>"
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what `inspect.signature` asks for."""
+        if name != "__signature__":
+            raise AttributeError(f"a published function has no attribute {name!r}")
+        from inspect import Parameter, Signature
+
+        listed = []
+        for each in self._parameters[:-1] if self._star else self._parameters:
+            default = self._defaults.get(each, Parameter.empty)
+            default = ... if default is _OMITTED else default
+            listed.append(Parameter(each, Parameter.POSITIONAL_OR_KEYWORD, default=default))
+        if self._star:
+            listed.append(Parameter(self._parameters[-1], Parameter.VAR_POSITIONAL))
+        return Signature(listed)
+
     def __reduce__(self) -> Any:
         """Return what finds it where the whole publication was carried to."""
         return function_of, self.member.portable()

@@ -1,9 +1,12 @@
 """Bare virtual environments, made and filled without a network."""
 
+import re
 import subprocess
 import sys
 import sysconfig
 import venv
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +32,16 @@ class Environment:
         """Install with the pip of the environment of the tests, which must not reach for an index."""
         pip = [sys.executable, "-m", "pip", "--python", self.python, "install", "-q", "--no-index", "--no-deps"]
         call(*pip, "--no-build-isolation", *what)
+
+    def borrow(self, *requirements):
+        """Make what is installed in the environment of the tests importable, with all that it needs there."""
+        for requirement in requirements:
+            with suppress(PackageNotFoundError):  # it is for another platform
+                found = distribution(re.match(r"[\w.-]+", requirement)[0])
+                for name in {each.parts[0] for each in found.files} - {"..", "__pycache__"}:
+                    with suppress(FileExistsError):
+                        (self.site / name).symlink_to(found.locate_file(name))
+                self.borrow(*(each for each in found.requires or () if "extra ==" not in each))
 
     def borrow_packages(self):
         """Make the packages of the environment of the tests importable; its .pth files are not processed."""

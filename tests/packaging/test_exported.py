@@ -105,9 +105,7 @@ def wheel(folder):
 def with_numpy(path):
     """An environment with NumPy and nothing else."""
     made = Environment(path)
-    site = Path(sysconfig.get_paths()["purelib"])
-    for found in (*site.glob("numpy"), *site.glob("numpy.libs"), *site.glob("numpy-*.dist-info")):
-        (made.site / found.name).symlink_to(found)
+    made.borrow("numpy")
     return made
 
 

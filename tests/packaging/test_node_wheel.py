@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from bare import ROOT, call
-from nbtest import proc
+from nbtest import proc, remotes
 from test_exported import with_numpy
 
 PUBLISHED = """
@@ -37,14 +37,19 @@ def wheel(tmp_path_factory):
     return Path(call(ROOT / "scripts" / "node-wheel", folder, env=environment).strip())
 
 
+def requirements(wheel):
+    """What a wheel asks for, with the extra that asks for it."""
+    with zipfile.ZipFile(wheel) as archive:
+        (about,) = (archive.read(name) for name in archive.namelist() if name.endswith("METADATA"))
+    return message_from_bytes(about).get_all("Requires-Dist")
+
+
 def test_it_has_all_of_the_package_and_asks_for_numpy_alone(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        (about,) = (archive.read(name) for name in names if name.endswith("METADATA"))
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"_nbcache.py", "nbcache", "nbcache_node"}
     assert not [name for name in names if name.endswith(".pth")]
-    metadata = message_from_bytes(about)
-    assert [each for each in metadata.get_all("Requires-Dist") if "extra ==" not in each] == ["numpy"]
+    assert [each for each in requirements(wheel) if "extra ==" not in each] == ["numpy"]
 
 
 def test_a_node_loads_and_its_doctor_and_pip_find_nothing_wrong(wheel, tmp_path):
@@ -60,6 +65,21 @@ def test_a_node_loads_and_its_doctor_and_pip_find_nothing_wrong(wheel, tmp_path)
     assert found["nbcache"]["value"].endswith("a node: it runs what is published")
     assert found["numba"]["level"] == found["switch"]["level"] == "ok"
     assert "processor" not in found  # which can't be examined without LLVM, and need not be
+
+
+def test_names_of_a_remote_cache_need_what_the_extra_asks_for(wheel, tmp_path):
+    pytest.importorskip("opendal")
+    node = with_numpy(tmp_path / "node")
+    node.install(wheel)
+    node.borrow(*(each for each in requirements(wheel) if each.endswith("extra == 'remote'")))
+    fleet, address = remotes.Fleet(tmp_path), f"file://{tmp_path}/tier"
+    try:
+        assert proc.run(["-c", PUBLISHED], extra=fleet.host("ci", address), cwd=tmp_path).status == 0
+        code = "import nbcache, numpy; assert nbcache.load('doubled')(numpy.ones(2)).tolist() == [2, 2]"
+        done = node.run(code, **fleet.host("node", address, signs=False))
+        assert done.returncode == 0, done.stderr
+    finally:
+        fleet.close()
 
 
 def test_the_example_runs_its_workers_in_it(wheel, tmp_path):

@@ -45,13 +45,17 @@ def colored(x, color=Color.RED):
 @njit
 def starred(x, times=2, *rest):
     return x * times + len(rest)
+
+@njit
+def told(x, factor=0.5, low=-np.inf, high=np.inf, fill=np.nan, axes=(0, -1.5, "text"), kind=np.float32):
+    return x * factor
 """
 CALLED = """
     import functions as f
     import numpy as np
     f.several(1.5), f.several(1.5, 3), f.several(1, negated=True), f.several(2, name="four"), f.calling(1.5)
-    f.applied(1.5), f.filled(2), f.converted(2.5), f.colored(1.5), f.starred(1.5)
-    names = "several calling applied filled converted colored starred".split()
+    f.applied(1.5), f.filled(2), f.converted(2.5), f.colored(1.5), f.starred(1.5), f.told(1.5)
+    names = "several calling applied filled converted colored starred told".split()
     nbcache.publish("all", {name: getattr(f, name) for name in names})
 """
 HERE = """
@@ -64,6 +68,9 @@ HERE = """
     assert f.applied(1.5) == f.applied(x=np.float32(1.5)) == 2.5 and f.colored(1.5) == f.colored(np.float32(1.5)) == 3.0
     assert f.filled(2).dtype == np.float32 and f.converted(2.5) == 2 and f.starred(1.5) == f.starred(np.float32(1.5)) == 3.0
     assert str(inspect.signature(f.several)) == "(x, times=2, negated=False, name='plain', nothing=None)"
+    told = "(x, factor=0.5, low=-inf, high=inf, fill=nan, axes=(0, -1.5, 'text'), kind=Ellipsis)"
+    assert str(inspect.signature(f.told)) == told
+    assert str(inspect.signature(f.starred)) == "(x, times=2, *rest)" and "'starred'" in repr(f.starred)
     for call in (lambda: f.several(), lambda: f.several(1.5, "2"), lambda: f.applied(1.5, 2), lambda: f.several(1.5, name=3)):
         try:
             raise SystemExit(f"{call()} although it is not published")
