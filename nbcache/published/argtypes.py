@@ -117,8 +117,9 @@ def _of_array(value: np.ndarray[Any, Any]) -> Type | None:
         return None
     flags = value.flags
     layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-    # Numba takes every array for an aligned one.
-    return ("array", _shared(value.dtype), value.ndim, layout, flags.writeable, True)
+    # Numba takes every array for an aligned one, but of records without padding, wherever they are.
+    aligned = value.dtype.names is None or value.dtype.isalignedstruct
+    return ("array", _shared(value.dtype), value.ndim, layout, flags.writeable, aligned)
 
 
 def _of_subclass(value: Any) -> Type | None:

@@ -77,6 +77,9 @@ VALUES += [
     np.ones(3)[::-1], np.ones((2, 3)).T, np.ones((3, 2, 2))[1], np.ones((3, 4))[:, 1], np.ones((3, 4))[1:, 1:], np.ones(6)[2:5],
     np.broadcast_to(1.0, (3,)), np.ones(0), np.ones((0, 3)), np.ones((2, 3))[:, :0], np.ones(3)[:, None], np.ones(3)[None, :],
 ]
+# Numba takes records for what it has seen of the same places, so these are aligned wherever they are.
+PAIR = np.dtype([("a", "f8"), ("b", "f8")], align=True)
+VALUES += [np.zeros(3, kind)[::step] for kind in (NARROW, np.dtype(NARROW, align=True), PAIR) for step in (1, 2)]
 locked = np.ones(3); locked.flags.writeable = False
 VALUES.append(locked)
 if {unaligned}:
@@ -108,7 +111,12 @@ for n, (which, signatures) in enumerate(SETS):
         if theirs not in (None, ours):
             print(signatures, args, "Numba:", theirs, "published:", ours)
 """
+OF_RECORDS = (
+    "(Array(Record([('a', {{'type': {}, 'offset': 0}}), ('b', {{'type': float64, 'offset': {}}})], {}), 1, '{}'),)"
+)
 SETS = [
+    ("alone", [OF_RECORDS.format("int32", 4, "12, False", layout) for layout in "AC"]),
+    ("alone", [OF_RECORDS.format("float64", 8, "16, True", layout) for layout in "AC"]),
     ("alone", ["(i8,)"]),
     ("alone", ["(f8,)", "(i8,)"]),
     ("alone", ["(f4,)", "(c16,)"]),

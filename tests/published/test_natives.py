@@ -24,6 +24,7 @@ pytestmark = [
 C = """
 static double hidden(double x) { return x * %(factor)s; }
 double blend(double x) { return x * %(factor)s; }
+double blend_at(double *x) { return *x * %(factor)s; }
 double (*choose(void))(double) { return hidden; }
 """
 HEAD = """
@@ -60,6 +61,7 @@ FUNCTIONS = {
     "an address": "AS_DOUBLE(ctypes.cast(library.blend, ctypes.c_void_p).value)",
     "a static function": "AS_DOUBLE(ctypes.CFUNCTYPE(ctypes.c_void_p)(('choose', library))())",
     "cffi": "cffi.dlopen(os.path.abspath('libblend.so.2')).blend",
+    "cffi, with an array": "through",
     "a symbol": "types.ExternalFunction('blend', float64(float64))",
     "libm": "declared(ctypes.CDLL('libm.so.6').cos)",
     "Cython": "AS_DOUBLE(get_cython_function_address('scipy.special.cython_special', 'j0'))",
@@ -73,6 +75,16 @@ BEFORE = {
         "import scipy.special.cython_special\nfrom numba.extending import get_cython_function_address\n",
     ),
 }
+THROUGH = """
+from cffi import FFI
+ffi = FFI()
+ffi.cdef("double blend_at(double *);")
+blend_at = ffi.dlopen(os.path.abspath("libblend.so.2")).blend_at
+@njit
+def through(x):
+    return blend_at(ffi.from_buffer(np.full(1, x)))
+"""
+BEFORE["cffi, with an array"] = ("cffi", THROUGH)
 BEFORE["Cython's, wrapped"] = BEFORE["Cython"]
 ANSWERS = {"Cython's, wrapped": 1.7651976865579666, "libm": 1.5403023058681398, "Cython": 1.7651976865579666}
 DECORATORS = ["called", "vectorized", "generalised", "passed"]

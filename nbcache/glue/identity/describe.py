@@ -221,7 +221,7 @@ def _is_compilable_kind(cls: type) -> bool:
     return not _COMPILABLE.isdisjoint(cls.__mro__) or cls.__name__ in _COMPILABLE_BY_NAME
 
 
-_COMPILABLE_BY_NAME = frozenset({"StencilFunc", "JitClassType", "CUDADispatcher", "_CDataBase", "__CDataOwnGC"})
+_COMPILABLE_BY_NAME = frozenset({"StencilFunc", "JitClassType", "CUDADispatcher", "_CDataBase", "__CDataOwnGC", "FFI"})
 _COMPILABLE: frozenset[type] = frozenset(
     {
         FunctionType,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue.identity.attributes import IGNORED_MEMBERS
 from nbcache.glue.identity.cython import exported_as
 from nbcache.glue.identity.files import file_digest
-from nbcache.glue.identity.foreign import CFuncPtr, address_of, cffi_signature, is_cffi_function
+from nbcache.glue.identity.foreign import CFuncPtr, address_of, cffi_signature, is_cffi_function, is_ffi
 from nbcache.glue.identity.idle import is_installed
 from nbcache.glue.identity.instances import describe_instance
 from nbcache.glue.identity.libraries import file_of, place_of
@@ -65,6 +65,14 @@ def _describe_cffi_object(node: Node, obj: Any) -> None:
         msg = f"a cffi function that Numba can't call ({exc})"
         raise Unidentifiable(msg) from exc
     node.part("signature", signature.encode(), signature)
+
+
+def _describe_ffi(node: Node, obj: Any) -> None:
+    if not (node.compiled and is_ffi(obj)):
+        describe_instance(node, obj)
+        return
+    # Compiled code has its from_buffer, which is Numba's own; the object has no part in it.
+    node.title = "cffi FFI"
 
 
 def _describe_builtin(node: Node, function: Any) -> None:
@@ -145,5 +153,7 @@ DESCRIBERS: dict[type, Describer] = {
 BY_NAME: dict[str, Describer] = {
     "_cffi_backend:_CDataBase": _describe_cffi_object,
     "_cffi_backend:__CDataOwnGC": _describe_cffi_object,
+    "_cffi_backend:FFI": _describe_ffi,
+    "cffi.api:FFI": _describe_ffi,
     "builtins:fortran": _describe_fortran,
 }

@@ -33,6 +33,12 @@ def is_cffi_function(obj: object) -> bool:
     return cffi_utils.SUPPORTED and bool(cffi_utils.is_cffi_func(obj))
 
 
+def is_ffi(obj: object) -> bool:
+    """Whether *obj*, of one of cffi's classes of that name, is one to Numba: those of compiled modules only if told."""
+    known = sys.modules.get("numba.core.typing.cffi_utils")
+    return type(obj).__module__ != "_cffi_backend" or obj in getattr(known, "_ffi_instances", ())
+
+
 def address_of(function: Any) -> int:
     """Where *function* is in this process; 0 if it is nowhere."""
     if is_ctypes_function(function):

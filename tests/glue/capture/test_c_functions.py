@@ -238,3 +238,36 @@ end(called(callback)(1.0))
 """
     assert answers(tmp_path, text, "1") == [[3], 1]
     assert answers(tmp_path, text, "2") == [[4], 0]
+
+
+FROM_BUFFER = """
+import sys
+from cffi import FFI
+from _cffi_backend import FFI as CompiledFFI  # that of a module which cffi compiled
+from numba.core.typing import cffi_utils
+ffi, compiled = FFI(), CompiledFFI()
+ffi.cdef("double modf(double, double *);")
+modf = ffi.dlopen("libm.so.6").modf
+if "registered" in sys.argv:
+    cffi_utils._ffi_instances.add(compiled)  # register_module does it
+@njit
+def parts(x):
+    whole = np.empty(1)
+    return modf(x, ffi.from_buffer(whole)) + 10 * whole[0]
+@guvectorize([(float64[:], float64[::1])], "(n)->(n)")
+def wholes(x, out):
+    for i in range(len(x)):
+        modf(x[i], compiled.from_buffer(out[i:i + 1]))
+end(parts(2.25), wholes(np.array([3.5, 4.5])).tolist())
+"""
+
+
+def test_arrays_are_passed_to_functions_of_cffi(tmp_path):
+    pytest.importorskip("cffi")
+    first, compiled = answers(tmp_path, FROM_BUFFER, "registered")
+    assert compiled and first == [20.25, [3.0, 4.0]]
+    assert answers(tmp_path, FROM_BUFFER, "registered") == [first, 0]
+    # What Numba can't compile here is no hit either.
+    (tmp_path / "program.py").write_text(HEAD + FROM_BUFFER)
+    outcome = proc.run([tmp_path / "program.py"], tmp_path / "store", cwd=tmp_path)
+    assert outcome.status and "TypingError" in outcome.stderr
