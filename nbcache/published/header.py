@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from nbcache.protocol.manifests import Function, ImageFacts, Manifest
 
 _TYPES: Final = {"none": "void", "void*": "void *", "bool": "_Bool", "float32": "float", "float64": "double"}
-_OF_ERRORS: Final = ("Py", "_Py", "nbcache.", "numba_gil_", NUMBA_UNPICKLE, NUMBA_BUILD_EXCEPTION)
-"""What symbols begin with that are needed to raise an error, or to check types."""
+_OF_ERRORS: Final = (
+    "Py", "_Py", "nbcache.", "numba_gil_", NUMBA_UNPICKLE, NUMBA_BUILD_EXCEPTION, "numba_do_raise", "NRT_Free",
+)  # fmt: skip
+"""What symbols begin with that are needed to raise an error and to free it, or to check types."""
 _LIBRARY: Final = "libm.so.6"
 _HEADER: Final = """\
 /* {title}: compiled functions, exported by nbcache for {machine}. Link with -ldl.

@@ -4,6 +4,7 @@ import ast
 import math
 import re
 import shutil
+import signal
 import subprocess
 import textwrap
 from pathlib import Path
@@ -15,7 +16,7 @@ from nbtest.published import accumulator, node
 MODULE = """
 import math
 import numpy as np
-from numba import cfunc, guvectorize, njit, vectorize
+from numba import carray, cfunc, guvectorize, njit, vectorize
 
 TABLE = np.arange(100_000.0)
 
@@ -36,6 +37,13 @@ def total(values, result):
 def sines(x, n):
     return math.sin(x) + n
 
+@cfunc("float64(CPointer(float64), intp)")
+def mean(values, n):
+    sum = 0.0
+    for value in carray(values, n):
+        sum += value
+    return sum / n
+
 @njit(["float64[:](float64[::1], int64)", "float64(float64, int64)"])
 def scaled(values, n=2):
     return values * n + TABLE[1]
@@ -48,6 +56,7 @@ PUBLISHED = """
 import functions
 nbcache.publish("sales.revenue", functions.revenue)
 nbcache.publish("c.all", {name: getattr(functions, name) for name in ("several", "total", "sines")})
+nbcache.publish("mean", functions.mean)
 nbcache.publish("scaled", functions.scaled)
 nbcache.publish("allocating", functions.allocating)
 """
@@ -107,6 +116,26 @@ def test_the_example_of_the_guide_does_what_it_says(folder):
     example = re.search(r"```c\n(.*?)```", guide, re.DOTALL)[1]
     assert export(folder, "sales.revenue", "--header", "sales.h").status == 0
     assert compiled_and_run(folder, "program", example).stdout == "5 10 15\n"
+
+
+def test_one_that_may_raise_an_error_ends_the_process_when_it_does(folder):
+    done = export(folder, "mean", "--header", "mean.h")
+    assert done.status == 0, done.stderr
+    calls = r"""
+#include "mean.h"
+
+int main(void)
+{
+    double values[] = {1, 2, 6};
+    if (mean_open("./mean.so") != NULL)
+        return 1;
+    printf("%g\n", mean(values, 3));
+    fflush(stdout);
+    printf("%g\n", mean(values, 0));
+}
+"""
+    ran = compiled_and_run(folder, "means", calls)
+    assert (ran.returncode, ran.stdout) == (-signal.SIGABRT, "3\n") and "raised an error" in ran.stderr
 
 
 @pytest.mark.parametrize(
