@@ -352,9 +352,10 @@ def test_hits_in_the_store_look_for_no_layers(scene):
 @pytest.mark.long
 def test_prewarm_builds_into_the_store_what_a_layer_has_too(scene, site):
     warm, program = scene / "warm.jsonl", "import lib\nprint(lib.rec(10))\n"
-    run(scene, program, NBCACHE_LAYERS="none", store="first", NBCACHE_RECORD=str(warm))
+    # A prewarm's interpreters have SciPy, which is in the key.
+    run(scene, program, NBCACHE_LAYERS="none", store="first", NBCACHE_RECORD=str(warm), **proc.SCIPY)
     argv = ["-m", "nbcache", "prewarm", "--dir", scene / "filled", warm]
     done = proc.run(argv, None, with_site(site), cwd=scene)
     assert done.status == 0, done.stderr
-    counted = run(scene, program, store="filled", NBCACHE_LAYERS="none")[1]
+    counted = run(scene, program, store="filled", NBCACHE_LAYERS="none", **proc.SCIPY)[1]
     assert counted["builds_count"] == 0, counted
