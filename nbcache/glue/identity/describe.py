@@ -42,15 +42,16 @@ from nbcache.glue.identity.state import tell, tells
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nbcache.glue.identity.node import Describer
-    from nbcache.glue.identity.registrations import ExtensionIndex
 
 
 class Describers:
-    """``describe(obj) -> Node``; *extensions* tells apart namesakes for which something is registered."""
+    """``describe(obj) -> Node``; ``ordinal(obj)`` tells apart namesakes for which something is registered."""
 
-    def __init__(self, extensions: ExtensionIndex) -> None:
-        self._extensions = extensions
+    def __init__(self, ordinal: Callable[[object], list[int] | None]) -> None:
+        self._ordinal = ordinal
         self._by_type: dict[type, tuple[type, Describer, bool]] = {}
         """For a class, which of its bases is described, by what, and whether one instance can be told from another."""
         self._leaves: dict[int, tuple[str, Node]] = {}
@@ -116,7 +117,7 @@ class Describers:
         """Add what no describer knows: which of its namesakes it is, and what a subclass adds to the *base*."""
         if not node.title:
             node.title = type(obj).__name__
-        ordinal = self._extensions.ordinal(obj.target if isinstance(obj, Referred) else obj)
+        ordinal = self._ordinal(obj.target if isinstance(obj, Referred) else obj)
         if ordinal is not None:
             node.part("among namesakes", repr(ordinal).encode(), str(ordinal))
         node.compiled = compiled and is_class_of_values(type(obj))
@@ -209,6 +210,15 @@ def is_compilable(obj: object) -> bool:
         or (isinstance(obj, type) and (BaseException in obj.__mro__ or is_class_of_values(obj)))
         or drawing_name(obj) is not None
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def keeps_memo(cls: type) -> bool:
+    """Whether instances, all of which `is_compilable`, carry their digests: they have a ``__dict__`` nobody pickles."""
+    return not _MEMO_KEEPERS.isdisjoint(cls.__mro__) or cls.__name__ == "CUDADispatcher"
+
+
+_MEMO_KEEPERS: frozenset[type] = frozenset({Dispatcher, UFuncDispatcher, CFunc})
 
 
 def is_class_of_values(cls: type) -> bool:

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.glue import marks
 from nbcache.glue.identity.bytecode import names_in
+from nbcache.glue.identity.describe import is_compilable, keeps_memo
 from nbcache.glue.identity.digests import Common, components, digest_component, led_astray, preorder, sharing_pattern
 from nbcache.glue.identity.idle import is_marked_class, mark
 from nbcache.glue.identity.node import (
@@ -49,7 +50,6 @@ from nbcache.process import collected_later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
 
 MAX_NODES = 20_000
 
@@ -86,22 +86,12 @@ class IdentityEngine:
 
     ``describe(obj, compiled)`` returns the Node of an object that is no atom, or raises Unidentifiable.
     ``generation()`` returns a value that changes whenever descriptions may change for reasons
-    that no watch sees (a new registration with Numba).  ``keeps_memo(obj)`` says which objects
-    (those with a ``__dict__`` of their own that nobody pickles) carry their digest with them.
-    ``compilable(obj)`` says what is compiled where it is reached by what is compiled; all else may run.
+    that no watch sees (a new registration with Numba).
     """
 
-    def __init__(
-        self,
-        describe: Callable[[object, bool], Node],
-        generation: Callable[[], object],
-        keeps_memo: Callable[[object], bool],
-        compilable: Callable[[object], bool] = lambda _obj: True,
-    ) -> None:
+    def __init__(self, describe: Callable[[object, bool], Node], generation: Callable[[], object]) -> None:
         self._describe = describe
         self._generation = generation
-        self._keeps_memo = keeps_memo
-        self._compilable = compilable
         self._refused: dict[tuple[int, bool], tuple[weakref.ref[Any], object, str]] = {}
         self._common = Common()
         self._kept: tuple[object, dict[int, Node]] = None, {}
@@ -112,7 +102,7 @@ class IdentityEngine:
         *walked* is given what `nodes` returns, if it takes a walk that describes all of it to know the digest.
         """
         generation = self._generation()
-        memo = self._memo_of(root, compiled=self._compilable(root))
+        memo = _memo_of(root)
         if memo is None or limit is not None or not memo.holds(root, generation):
             nodes = self._walk([root], generation, use_memos=True, limit=limit)
             digest, scope = nodes[0].digest, nodes[0].scope
@@ -122,11 +112,11 @@ class IdentityEngine:
             digest, scope = memo.digest, memo.scope
         if not scope.hands_on:  # type: ignore[union-attr]
             return digest, scope  # type: ignore[return-value]
-        memo = self._memo_of(root, compiled=self._compilable(root))  # a walk makes new ones
+        memo = _memo_of(root)  # a walk makes new ones
         if memo is not None and memo.whole is not None and memo.whole[1].unchanged():
             return memo.whole
         node = self._handed_on((root,), limit, scope)
-        memo = self._memo_of(root, compiled=self._compilable(root))
+        memo = _memo_of(root)
         if memo is not None:
             memo.whole = node.digest, node.scope  # type: ignore[assignment]
             memo.sharing = None
@@ -138,7 +128,7 @@ class IdentityEngine:
 
     def carries(self, root: object, digest: bytes) -> bool:
         """Whether *root*, as what is compiled, carries this *digest*; it need not be up to date."""
-        memo = self._memo_of(root, compiled=self._compilable(root))
+        memo = _memo_of(root)
         return memo is not None and memo.digest == digest
 
     def together(self, roots: tuple[object, ...]) -> bytes:
@@ -147,12 +137,12 @@ class IdentityEngine:
 
     def bound(self, root: object) -> tuple[int, ...]:
         """The ids of the objects that code for *root* is bound to, whatever they hold; *root* carries its digest."""
-        memo = self._memo_of(root, compiled=self._compilable(root))
+        memo = _memo_of(root)
         return () if memo is None else memo.scope.bound()
 
     def is_parallel(self, root: object) -> bool:
         """Whether *root*, which carries its digest, reaches anything whose loops may be compiled to run in parallel."""
-        memo = self._memo_of(root, compiled=self._compilable(root))
+        memo = _memo_of(root)
         return memo is not None and memo.scope.parallel
 
     def sharing(self, root: object, others: Sequence[tuple[object, Scope]] = ()) -> bytes:
@@ -160,7 +150,7 @@ class IdentityEngine:
 
         *root* carries its digest, which is up to date; *others* are reached beside it, with their scopes.
         """
-        memo = self._memo_of(root, compiled=self._compilable(root))
+        memo = _memo_of(root)
         if memo is None:
             scope = self.scoped(root)[1]
         elif not others and memo.sharing is not None:
@@ -172,7 +162,7 @@ class IdentityEngine:
         found = b""
         if len({digest for digest, _id in individuals}) < len(individuals):
             found = sharing_pattern(self._nodes((root, *(obj for obj, _scope in others))))
-            memo = self._memo_of(root, compiled=self._compilable(root))  # a walk makes new ones
+            memo = _memo_of(root)  # a walk makes new ones
         if memo is not None and not others:
             memo.sharing = found
         return found
@@ -182,7 +172,7 @@ class IdentityEngine:
 
         *root* carries its own, which is up to date.
         """
-        memo = self._memo_of(root, compiled=self._compilable(root))
+        memo = _memo_of(root)
         return memo.scope.keeper(digest) if memo is not None else None
 
     def nodes(self, root: object) -> list[Node]:
@@ -191,7 +181,7 @@ class IdentityEngine:
 
     def still(self, root: object, scope: Scope) -> bool:
         """Whether *scope* is the one that *root* carries, and all that was read for it is what it was."""
-        memo = self._memo_of(root, compiled=self._compilable(root))
+        memo = _memo_of(root)
         return memo is not None and memo.scope is scope and memo.holds(root, self._generation())
 
     def nodes_of(self, roots: Iterable[object], limit: int, limit_in_all: int) -> Iterator[Node]:
@@ -204,7 +194,7 @@ class IdentityEngine:
         """
         common, seen = self._in_common(), set[int]()
         for root in roots:
-            node = common.first(root, compiled=self._compilable(root))
+            node = common.first(root, compiled=is_compilable(root))
             if node is None and not common.refused(root) and common.count < limit_in_all:
                 with suppress(Unidentifiable), common.growing(counted=True):
                     node = self._walk((root,), common.generation, use_memos=False, limit=limit, nodes=common.nodes)[0]
@@ -220,7 +210,7 @@ class IdentityEngine:
             try:
                 with common.growing(), collected_later():
                     self._walk((root,), common.generation, use_memos=False, nodes=common.nodes)
-                    node = common.nodes[self._compilable(root)][id(root)]
+                    node = common.nodes[is_compilable(root)][id(root)]
                     if node.scope.hands_on:  # type: ignore[union-attr]
                         node = self._handed_on((root,), scope=node.scope, nodes=common.nodes)
             except MarkedError:
@@ -314,7 +304,7 @@ class IdentityEngine:
         kept = self._kept_in(generation)
 
         def visit(obj: object, way: bool) -> Node:
-            compiled = way and self._compilable(obj)
+            compiled = way and is_compilable(obj)
             node = nodes[compiled].get(id(obj))
             if node is not None:
                 return node
@@ -326,7 +316,7 @@ class IdentityEngine:
             node = kept.get(id(obj)) if not compiled else None
             if node is not None and holding[node.scope] and _take(node, order, nodes, whole=not use_memos):  # type: ignore[index]
                 return node
-            memo = self._memo_of(obj, compiled=compiled) if use_memos and order else None
+            memo = _memo_of(obj, compiled=compiled) if use_memos and order else None
             member = known[compiled].get(id(obj)) if order else None
             if member is not None:
                 node = _leaf(obj, *member[1:], compiled=compiled)
@@ -400,7 +390,7 @@ class IdentityEngine:
                     scope.volatile |= child.scope.volatile
         for member in component:
             member.scope = scope
-            if self._keeps_memo(member.obj):
+            if keeps_memo(type(member.obj)):  # type: ignore[arg-type]
                 scope.keepers.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
                 memo = Memo(member.obj, member.digest, scope, generation)  # type: ignore[arg-type]
                 vars(member.obj)[marks.IDENTITY if compiled else marks.IDENTITY_OF_RUN] = memo
@@ -416,8 +406,12 @@ class IdentityEngine:
             self._kept = generation, {}
         return self._kept[1]
 
-    def _memo_of(self, obj: object, *, compiled: bool) -> Memo | None:
-        return vars(obj).get(marks.IDENTITY if compiled else marks.IDENTITY_OF_RUN) if self._keeps_memo(obj) else None
+
+def _memo_of(obj: object, *, compiled: bool = True) -> Memo | None:
+    """What *obj* carries; all that carry one are compiled where nobody says otherwise, as roots are."""
+    if not keeps_memo(type(obj)):  # type: ignore[arg-type]
+        return None
+    return vars(obj).get(marks.IDENTITY if compiled else marks.IDENTITY_OF_RUN)
 
 
 def _remembered(memo: Memo, obj: object, known: dict[int, tuple[object, bytes, Scope]], *, compiled: bool) -> Node:

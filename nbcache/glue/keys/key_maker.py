@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from numba.core import types
-from numba.core.ccallback import CFunc
-from numba.core.dispatcher import Dispatcher
 from numba.core.types.abstract import Type
-from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.capture.compilations import Frame, FrameStack
 from nbcache.glue.identity.consulted import Consulted, split
-from nbcache.glue.identity.describe import Describers, is_compilable
+from nbcache.glue.identity.describe import Describers
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.idle import memory
@@ -47,7 +44,6 @@ MOST_BEYOND_IN_ALL = 15_000
 """The same for all registrations of a process, however often: the rest is compiled as if there were no cache."""
 HIDDEN_LOOPS = "loops of others' overloads, which run one iteration after the other inside a parallel loop"
 _CHOICES = "nbcache.glue.keys.choices"
-_MEMO_KEEPERS = frozenset({Dispatcher, UFuncDispatcher, CFunc})
 
 
 class KeyMaker:
@@ -59,8 +55,7 @@ class KeyMaker:
         self.distributions = Distributions()
         self.conditions = Conditions(self._identify_patches, self.distributions)
         self.extensions = ExtensionIndex()
-        describers = Describers(self.extensions)
-        self.engine = IdentityEngine(describers.describe, self._generation, _keeps_memo, is_compilable)
+        self.engine = IdentityEngine(Describers(self.extensions.ordinal).describe, self._generation)
         if _CHOICES in sys.modules:  # the cache was switched off, and its answers stand in for choosers: no longer
             self.choices  # noqa: B018
         self.installed = InstalledExtensions(self.extensions, self.distributions, self.patches.look)
@@ -317,10 +312,11 @@ class KeyMaker:
         refused = self._refused_types.get(typ)
         if refused is not None and refused[0] == self.extensions.generation:
             raise Unidentifiable(refused[1])
+        walked: list[Node] = []
         try:
             # Numba's own types are many, and some of them refer to what a program drops.
             of_numba = is_toolchain_module(type(typ).__module__)
-            digest, scope = self.engine.scoped(typ) if of_numba else self.engine.scoped_for_good(typ)
+            digest, scope = self.engine.scoped(typ, walked=walked) if of_numba else self.engine.scoped_for_good(typ)
         except Unidentifiable as exc:
             # Each function that takes it asks, and to find out may have taken a walk through half of a package.
             self._refused_types[typ] = (self.extensions.generation, str(exc))
@@ -328,8 +324,8 @@ class KeyMaker:
         if scope.hands_on:
             self._types_that_hand_on.add(typ)
         if typ not in self._open_types:
-            nodes = self.engine.nodes(typ)
-            if all(_is_fixed(node) for node in nodes):
+            nodes = walked or self.engine.nodes(typ)
+            if all(map(_is_fixed, nodes)):
                 self._types[typ] = digest
                 return digest, None
             # A scope holds what it watches, which must not keep functions and jitclasses alive.
@@ -368,15 +364,6 @@ def _witness(taint: Callable[[str], None]) -> PausedListener:
     from nbcache.glue.capture.witness import Witness
 
     return Witness(taint)
-
-
-def _keeps_memo(obj: object) -> bool:
-    return _is_memo_keeper(type(obj))  # type: ignore[arg-type]
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_memo_keeper(cls: type) -> bool:
-    return not _MEMO_KEEPERS.isdisjoint(cls.__mro__) or cls.__name__ == "CUDADispatcher"
 
 
 def _is_fixed(node: Node) -> bool:

@@ -6,6 +6,8 @@ from types import ModuleType
 import pytest
 from llvmlite import ir
 
+from nbcache.glue.identity import graph
+from nbcache.glue.identity.describe import is_compilable, keeps_memo
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.node import Node, Scope, Unidentifiable
 from nbcache.glue.keys.key_maker import KeyMaker
@@ -22,7 +24,7 @@ class Thing:
 class Engine(IdentityEngine):
     def __init__(self):
         self.described = 0
-        super().__init__(self.describe, lambda: 0, lambda obj: isinstance(obj, Thing))
+        super().__init__(self.describe, lambda: 0)
 
     def describe(self, thing, _compiled):
         self.described += 1
@@ -35,6 +37,13 @@ class Engine(IdentityEngine):
         for i, child in enumerate(thing.edges):
             node.edge(str(i), child)
         return node
+
+
+@pytest.fixture(autouse=True)
+def of_things(monkeypatch):
+    """Things are compiled, and carry their digests."""
+    monkeypatch.setattr(graph, "keeps_memo", lambda cls: cls is Thing or keeps_memo(cls))
+    monkeypatch.setattr(graph, "is_compilable", lambda obj: type(obj) is Thing or is_compilable(obj))
 
 
 @pytest.fixture
