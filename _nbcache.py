@@ -72,7 +72,7 @@ def _load_client(entered: str = "switched_on") -> None:
         tell("nbcache stays off: it can't be imported", error)
 
 
-def _nothing_collected() -> "Any":
+def _only_young_collected() -> "Any":
     """What keeps Python from looking, time and again, at the 100,000 objects that Numba's import makes and keeps.
 
     That saves about what hooking Numba costs. Nothing is done where this process is to be left alone, or nbcache is
@@ -83,7 +83,7 @@ def _nothing_collected() -> "Any":
     try:
         from nbcache import process
 
-        return process.nothing_collected() if process.heeds_environment() else nullcontext()
+        return process.only_young_collected() if process.heeds_environment() else nullcontext()
     except Exception:  # noqa: BLE001  as above, where it is said
         return nullcontext()
 
@@ -137,7 +137,7 @@ class Finder:
                 self.is_over(module)
                 return
             sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
-            with _nothing_collected():
+            with _only_young_collected():
                 execute(module)
                 self.is_over(module)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 __all__ = [
     "collected_later", "has_rights_of_its_own", "heeds_environment", "is_frozen", "is_wanted", "nothing_collected",
-    "opened", "os", "out_of_the_way", "time",
+    "only_young_collected", "opened", "os", "out_of_the_way", "time",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -140,9 +140,7 @@ class collected_later:  # noqa: N801  named as what it is like
 
     def __enter__(self) -> None:
         """Begin."""
-        # Another thread may have Python collect nothing meanwhile, for good; nobody could tell our doing from its.
-        threading = sys.modules.get("threading")
-        self.ours = gc.isenabled() and (threading is None or threading.active_count() == 1)
+        self.ours = _is_ours_to_tell()
         if self.ours:
             gc.disable()
 
@@ -150,6 +148,13 @@ class collected_later:  # noqa: N801  named as what it is like
         """End."""
         if self.ours:
             gc.enable()
+
+
+def _is_ours_to_tell() -> bool:
+    """Whether the collector runs, and no other thread may have it do otherwise meanwhile."""
+    # Another one may have Python collect nothing, for good; nobody could tell our doing from its.
+    threading = sys.modules.get("threading")
+    return gc.isenabled() and (threading is None or threading.active_count() == 1)
 
 
 class nothing_collected(collected_later):  # noqa: N801  likewise
@@ -162,11 +167,44 @@ class nothing_collected(collected_later):  # noqa: N801  likewise
     def __exit__(self, *_raised: object) -> None:
         """End."""
         if self.ours:
-            if gc.get_count()[0] > gc.get_threshold()[0] > 0:  # due as soon as it may be
-                # What the program has frozen stays so; what Python itself began with, the switch has counted.
-                if gc.get_freeze_count() > getattr(sys.modules.get("_nbcache"), "FROZEN", 0):
-                    gc.collect(0)
-                else:
-                    gc.freeze()
-                    gc.unfreeze()
+            if gc.get_count()[0] > gc.get_threshold()[0] > 0 and not _counts_as_old():  # due as soon as it may be
+                gc.collect(0)
             gc.enable()
+
+
+class only_young_collected:  # noqa: N801  likewise
+    """Around an import that makes a hundred thousand objects, all of which stay.
+
+    What was just made is looked at, a few hundred objects at a time, and nothing else: the rest counts as old. If
+    nothing were looked at, the first full collections, which have to look at all of it, would take longer than what
+    that saves.
+    """
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._ours = _is_ours_to_tell()
+        if self._ours:
+            self._usual = gc.get_threshold()
+            gc.set_threshold(self._usual[0], _NEVER, *self._usual[2:])
+            self._meanwhile = gc.get_threshold()
+
+    def __exit__(self, *_raised: object) -> None:
+        """End."""
+        if self._ours and gc.get_threshold() == self._meanwhile:  # what is imported may have set its own
+            gc.set_threshold(*self._usual)
+            if gc.get_count()[1] > self._usual[1]:
+                _counts_as_old()
+
+
+_NEVER: Final = 2**31 - 1
+"""A threshold that nothing reaches."""
+
+
+def _counts_as_old() -> bool:
+    """Have the collector take all that there is for old, without looking at it; False where that can't be."""
+    # What the program has frozen stays so; what Python itself began with, the switch has counted.
+    if gc.get_freeze_count() > getattr(sys.modules.get("_nbcache"), "FROZEN", 0):
+        return False
+    gc.freeze()
+    gc.unfreeze()
+    return True

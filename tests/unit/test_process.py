@@ -80,6 +80,34 @@ assert gc.isenabled() is enabled
 """)
 
 
+WHERE_YOUNG_ONLY = """
+gc.set_threshold(100, 5, 5)
+usual = gc.get_threshold()
+with process.only_young_collected():
+    kept = [[] for _ in range(5000)]
+    meanwhile = set(collected)
+    {}
+"""
+
+
+def test_only_young_objects_are_collected_and_the_rest_counts_as_old():
+    ends_well(f"begins_frozen = gc.get_freeze_count() > 0  # as Python 3.12 does\n{WHERE_YOUNG_ONLY.format('')}" + """
+assert meanwhile == {0}, meanwhile
+assert gc.get_threshold() == usual
+oldest = {*map(id, gc.get_objects(generation=2))}
+assert begins_frozen or oldest.issuperset(map(id, kept[:4000]))
+""")  # fmt: skip
+
+
+def test_thresholds_that_were_set_meanwhile_stay():
+    ends_well(WHERE_YOUNG_ONLY.format("gc.set_threshold(50, 7)") + "assert gc.get_threshold()[:2] == (50, 7)")
+
+
+def test_what_is_frozen_stays_frozen_where_only_young_objects_are_collected():
+    ends_well(f"gc.freeze()\nfrozen = gc.get_freeze_count()\n{WHERE_YOUNG_ONLY.format('')}"
+              "assert gc.get_freeze_count() == frozen and gc.get_threshold() == usual")  # fmt: skip
+
+
 def test_beside_another_thread_the_collector_is_left_alone():
     ends_well("""
 gc.set_threshold(1000, 1, 1)
