@@ -126,15 +126,23 @@ class Node:
         if kind is not tuple and kind is not frozenset:
             self.snapshot(_CONTAINERS[kind], value)
         if kind is dict:
-            parts = [
-                self._encode(f"{label} key", k, depth + 1) + self._encode(f"{label}[{k!r}]", v, depth + 1)
-                for k, v in value.items()  # type: ignore[attr-defined]
-            ]
+            parts = self._encode_pairs(label, value, depth + 1)
         elif kind is tuple or kind is list:
             parts = [self._encode(f"{label}[{i}]", item, depth + 1) for i, item in enumerate(value)]  # type: ignore[arg-type,var-annotated]
         else:
             parts = self._encode_items(label, value)
         return kind.__name__.encode() + b"%d(" % len(parts) + b"".join(parts) + b")"
+
+    def _encode_pairs(self, label: str, value: Any, depth: int) -> list[bytes]:
+        """Keys and values of a dictionary, in its order."""
+        parts = []
+        for i, (key, each) in enumerate(value.items()):
+            before = len(self.edges)
+            parts.append(self._encode(f"{label} key", key, depth))
+            # What an object says of itself may be its address.
+            name = i if len(self.edges) > before else repr(key)
+            parts.append(self._encode(f"{label}[{name}]", each, depth))
+        return parts
 
     def _encode_items(self, label: str, value: Any) -> list[bytes]:
         """The items of a set, which are in no order that processes share."""

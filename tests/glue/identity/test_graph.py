@@ -282,3 +282,13 @@ def test_what_llvmlite_remembers_once_it_was_asked_counts_for_nothing(make):
     asked = make()
     assert str(asked)
     assert KeyMaker().engine.digest([asked]) == before
+
+
+def test_a_key_of_a_dictionary_that_shows_its_address_does_not_count_by_that():
+    def described(*keys):
+        node = Node(None, "table")
+        node.value("table", {key: Thing("value") for key in keys})
+        return [label for label, _obj in node.edges]
+
+    assert described(Thing("key")) == described(Thing("key")) == ["table key", "table[0]"]
+    assert described("name", ("a", 2)) == ["table['name']", "table[('a', 2)]"]
