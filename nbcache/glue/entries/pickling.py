@@ -53,7 +53,7 @@ class TokenPickler(NumbaPickler):
             reference = placeholders.live_reference(self._frame, obj)
             if reference is not None:
                 return placeholders.recall, reference
-        elif type(obj) is np.ndarray and by_address(obj):
+        elif isinstance(obj, np.ndarray) and by_address(obj):
             # Identity covers the head of such an array; only here is its content written down, for object mode.
             self._frame.taint = self._frame.taint or "it writes down an array that counts by its address"
         elif isinstance(obj, LiftedCode):

@@ -40,12 +40,17 @@ def array_bytes(array: np.ndarray) -> bytes:
 
 
 def by_address(array: np.ndarray) -> bool:
-    """Whether Numba lowers a captured array as its address; `BaseContext.make_constant_array` has the rule."""
+    """Whether Numba lowers a captured array as its address; `BaseContext.make_constant_array` has the rule.
+
+    Of somebody's own kind of array, more may be read than what it holds.
+    """
     flags = array.flags
-    return not (flags.c_contiguous or flags.f_contiguous) or array.nbytes > _LARGEST_CONSTANT
+    large = not (flags.c_contiguous or flags.f_contiguous) or array.nbytes > _LARGEST_CONSTANT
+    return large and type(array) in _NUMPYS
 
 
 _LARGEST_CONSTANT = 10**6
+_NUMPYS = frozenset({np.ndarray, np.memmap})
 
 
 def _describe_array(node: Node, array: np.ndarray) -> None:
@@ -55,13 +60,27 @@ def _describe_array(node: Node, array: np.ndarray) -> None:
     node.title = "array"
     for extra in extras_of(array.dtype):
         node.value("dtype", extra, owned=True)
-    if node.compiled and type(array) is np.ndarray and by_address(array):
+    if node.compiled and by_address(array):
         node.live = True
         head = node.check(array_head, array)
         node.part("array by address", head, f"array {array.dtype} {array.shape}")
         return
     content = node.check(array_bytes, array)
     node.part("array", content, f"array {array.dtype} {array.shape} {content.hex()[:8]}")
+
+
+def _describe_memmap(node: Node, array: np.memmap) -> None:
+    """An array in a file: to compiled code it is one like others; code that runs may read where it is from."""
+    _describe_array(node, array)
+    node.title = "memmap"
+    if not node.compiled:
+        node.value("file", _file_of(array), owned=True)
+        node.snapshot(_file_of, array)
+
+
+def _file_of(array: np.memmap) -> list[object]:
+    """What a memmap says of its file, but for the object that maps it, which is another one in each process."""
+    return [part for name, value in vars(array).items() if name != "_mmap" for part in (name, value)]
 
 
 def _describe_dtype(node: Node, dtype: np.dtype) -> None:
@@ -95,6 +114,7 @@ def _describe_ufunc(node: Node, ufunc: np.ufunc) -> None:
 
 DESCRIBERS: dict[type, Describer] = {
     np.ndarray: _describe_array,
+    np.memmap: _describe_memmap,
     np.dtype: _describe_dtype,
     np.generic: _describe_scalar,
     np.ufunc: _describe_ufunc,
