@@ -108,6 +108,46 @@ def test_what_is_frozen_stays_frozen_where_only_young_objects_are_collected():
               "assert gc.get_freeze_count() == frozen and gc.get_threshold() == usual")  # fmt: skip
 
 
+WHERE_SELDOM = """
+usual = gc.get_threshold()
+with process.collected_seldom():
+    with process.collected_seldom():
+        within = gc.get_threshold()
+        {}
+    behind = gc.get_threshold()
+"""
+
+
+def test_while_functions_are_compiled_what_is_young_is_looked_at_seldom():
+    lines = """
+assert within[0] > 4 * usual[0] and within[1:] == usual[1:], within
+assert behind == within
+assert gc.get_threshold() == usual
+"""
+    ends_well(WHERE_SELDOM.format("") + lines)
+
+
+@pytest.mark.parametrize("own", [(0, 10, 10), (50, 5, 5), (100_000, 10, 10)])
+def test_thresholds_that_a_program_chose_count_while_functions_are_compiled(own):
+    ends_well(f"gc.set_threshold(*{own})\n{WHERE_SELDOM.format('')}assert usual == within == gc.get_threshold()")
+
+
+def test_thresholds_that_what_is_compiled_sets_stay():
+    ends_well(WHERE_SELDOM.format("gc.set_threshold(50, 7)") + "assert gc.get_threshold()[:2] == (50, 7)")
+
+
+def test_beside_another_thread_functions_are_compiled_with_the_usual_collections():
+    ends_well(f"""
+over = threading.Event()
+beside = threading.Thread(target=over.wait)
+beside.start()
+{WHERE_SELDOM.format("")}
+assert usual == within == gc.get_threshold()
+over.set()
+beside.join()
+""")
+
+
 def test_beside_another_thread_the_collector_is_left_alone():
     ends_well("""
 gc.set_threshold(1000, 1, 1)

@@ -32,7 +32,7 @@ from nbcache.glue.identity.ownership import has_toolchain_globals
 from nbcache.glue.identity.past import past_of
 from nbcache.glue.overloads import effects
 from nbcache.passing import let_pass
-from nbcache.process import time
+from nbcache.process import collected_seldom, time
 
 if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
@@ -99,7 +99,8 @@ def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = Fals
                         compiled = _loaded(self, session, signature) if asks else None
                         if compiled is None:
                             _attach(self, attribute, session, is_asked=asks)
-                            compiled = original(self, *args, **kwargs)
+                            with collected_seldom():
+                                compiled = original(self, *args, **kwargs)
                 except ForceLiteralArg as exc:
                     if len(session.frames) == depth + 1:
                         session.literals_requested(self, exc.requested_args)

@@ -47,6 +47,37 @@ for length, value in ((2, 1), (5, 1.0)):
 short, *_, long = depths
 print(long - short)
 """
+THRESHOLDS = """
+import gc
+import numba
+from numba.extending import overload
+
+meanwhile = []
+
+
+def noting(x):
+    return x
+
+
+@overload(noting)
+def note(x):
+    meanwhile.append(gc.get_threshold())
+    return (lambda x: x + 1) if x is not numba.complex128 else None
+
+
+@numba.njit
+def function(x):
+    return noting(x)
+
+
+usual = gc.get_threshold()
+print(function(1), gc.get_threshold() == usual)
+try:
+    function(1j)
+except numba.TypingError:
+    print("raised", gc.get_threshold() == usual)
+print({each[0] > usual[0] for each in meanwhile})
+"""
 FAILING = """
 import numba
 
@@ -129,6 +160,10 @@ other.join()
 
 
 @pytest.mark.long
+def test_the_collector_looks_seldom_while_something_is_compiled_and_as_ever_behind_it(tmp_path):
+    assert run(tmp_path, THRESHOLDS, tmp_path / "store") == "2 True\nraised True\n{True}\n"
+
+
 def test_who_makes_the_target_and_who_compiles_do_not_wait_for_each_other(tmp_path):
     (tmp_path / "program.py").write_text(AT_ONCE)
     for store in (None, tmp_path / "store"):
