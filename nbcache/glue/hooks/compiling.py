@@ -86,12 +86,11 @@ def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = Fals
             cpu_target.target_context  # noqa: B018
             # The lock itself: going through its wrapper would trigger Numba's lock events twice.
             with compiler_lock.global_compiler_lock._lock:
-                depth, before = len(session.frames), getattr(self, attribute)
+                depth, before, closed, compiled = len(session.frames), getattr(self, attribute), None, None
                 signature = args[0] if args else self._sig
                 types_asked, return_type = _normalized(signature)
                 if depth:
                     _include_existing(session, self, types_asked)
-                closed = compiled = None
                 try:
                     asks = has_past and _is_numbas(original) and _may_ask(self, types_asked)
                     terms = session.history.compiling(self, types_asked, return_type) if has_past else _NO_TERMS
