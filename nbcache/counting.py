@@ -99,11 +99,6 @@ class Counters:
         return hits
 
     @property
-    def done(self) -> int:
-        """How many functions were loaded or compiled so far."""
-        return int(self._total["hit_count"] + self._total["builds_count"])
-
-    @property
     def saved_seconds(self) -> float:
         """How much compilation the hits saved so far [s]."""
         return float(self._total["saved_seconds"])

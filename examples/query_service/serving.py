@@ -137,6 +137,8 @@ def _read(body: bytes) -> dict[str, Any]:
     """Return what is asked; raise ValueError for anything but an object of JSON."""
     try:
         asked = json.loads(body or b"{}")
+    except ValueError as error:
+        raise ValueError(f"what is asked is no JSON: {error}") from error
     except RecursionError as error:
         raise ValueError("what is asked is nested too deeply") from error
     if not isinstance(asked, dict):

@@ -142,7 +142,7 @@ def fetch(args: argparse.Namespace) -> int:
 
 def export(args: argparse.Namespace) -> int:
     """Make what is asked for and print its path."""
-    store = open_store(args)
+    store = open_named(args).get(args.name, open_store(args))
     if args.wheel is None and args.stubs is None and args.header is None:
         raise UsageError(
             "export what? --wheel DIR makes a wheel, --stubs FILE is for type checkers, --header FILE for C"

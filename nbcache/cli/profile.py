@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from nbcache.cli.place import open_store
-from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, print_table, printable, size
+from nbcache.cli.text import CommandError, UsageError, ago, duration, plural, print_json, print_table, printable, size
 from nbcache.protocol import profiles
 
 if TYPE_CHECKING:
@@ -57,8 +57,9 @@ def _show(args: argparse.Namespace) -> int:
     for at in found.in_order():
         unit = found.units[at]
         how = "by value" if unit.value is not None else ""
-        upon = f"upon {len(unit.inside)} others" if unit.inside else ""
-        rows.append((duration(unit.seconds), f"{unit.function} {unit.signature}", " ".join(filter(None, (how, upon)))))
+        upon = f"upon {len(unit.inside)} {plural(len(unit.inside), 'other')}" if unit.inside else ""
+        # Last, because types can be longer than any terminal is wide.
+        rows.append((duration(unit.seconds), " ".join(filter(None, (how, upon))), f"{unit.function} {unit.signature}"))
     print_table(rows, right=">")
     return 0
 

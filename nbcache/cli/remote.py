@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import nbcache
 from nbcache.cli.place import directory_of, open_store, settings_of
 from nbcache.cli.text import CommandError, Progress, print_json, printable
+from nbcache.errors import NbcacheError
 from nbcache.protocol import helper, requests
 from nbcache.regular import open_to_read_or_pipe
 
@@ -28,7 +29,7 @@ def remote(args: argparse.Namespace) -> int:
     if args.action == "stop":
         ask(settings, "stop")
         return 0
-    found = ask(settings, "status")
+    found = ask(settings, "status") or obstacle(settings)
     if args.json:
         print_json(found)
     elif found is None:
@@ -111,6 +112,19 @@ def ask(settings: Settings, question: str) -> dict[str, Any] | None:
     except OSError:
         return None
     return {"broken": "its helper doesn't answer"} if answer is None else answer
+
+
+def obstacle(settings: Settings) -> dict[str, Any] | None:
+    """Return what the next helper will say is wrong, or why none can say it; None if it could work."""
+    why = helper.hindrance(helper.meeting(settings, nbcache.__version__).folder)
+    if why is None:
+        from nbcache.remote.helper import Helper
+
+        try:
+            Helper(settings)
+        except NbcacheError as error:
+            why = str(error)
+    return {"broken": why} if why else None
 
 
 def problems(status: Mapping[str, Any]) -> list[str]:

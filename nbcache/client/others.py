@@ -51,7 +51,7 @@ class Others:
         if settings.progress:
             from nbcache.client.progress import Progress
 
-            self._progress = Progress(counters)
+            self._progress = Progress()
         self.shares = False
         """Whether others are compiling what this process needs, all of it: then it takes a lease for each function,
         also for one inside another that it compiles, and asks for none by itself."""
@@ -115,7 +115,13 @@ class Others:
                 found = self._wait_for_lease(unit, load, keep, wait, is_there=is_there)
             if found is not None and self._progress is not None:
                 self._progress.erase()
+                self.ready(unit)
             return found
+
+    def ready(self, unit: Unit) -> None:
+        """A function was loaded, or compiled here."""
+        if self._progress is not None:
+            self._progress.ready(unit.name, unit.signature_text)
 
     def _told_of(self, unit: Unit, keep: Callable[[Callable[[], None]], None]) -> Callable[[Callable[[], None]], None]:
         """Tell that a function is compiled now, unless it comes from elsewhere, and when that is over."""
@@ -126,6 +132,7 @@ class Others:
         def told(release: Callable[[], None]) -> None:
             def closed() -> None:
                 release()
+                self.ready(unit)
                 progress.end()
 
             progress.begin()

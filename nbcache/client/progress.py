@@ -13,7 +13,6 @@ from nbcache.passing import let_pass
 from nbcache.process import os, time
 
 if TYPE_CHECKING:
-    from nbcache.counting import Counters
     from nbcache.protocol.profiles import Profile
 
 PAUSE_SECONDS: Final = 0.2
@@ -24,9 +23,9 @@ _ERASE: Final = "\r\x1b[K"
 class Progress:
     """Of one process."""
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self) -> None:
         """Write nothing yet."""
-        self._counters = counters
+        self._ready: set[tuple[str, str]] = set()
         self._profile: Profile | None = None
         self._workers = 0
         self._drawn_at = 0.0
@@ -44,6 +43,10 @@ class Progress:
             self._drawn_at = now
             self._write(f"{_ERASE}{self._line(doing, name)[: self._width()]}")
             self._is_drawn = True
+
+    def ready(self, name: str, signature: str) -> None:
+        """This function was loaded or compiled."""
+        self._ready.add((name, signature))
 
     def begin(self) -> None:
         """Something is compiled from now on, perhaps inside something else."""
@@ -64,11 +67,12 @@ class Progress:
         words = f"nbcache: {doing} {name}"
         if self._profile is None:
             return words
-        done = self._counters.done
-        total = max(len(self._profile.units), done)
-        seconds = self._profile.seconds * (1 - done / max(1, total))
+        units = self._profile.units
+        # What a loaded function was built upon isn't loaded by itself; and not all that is compiled is in the profile.
+        done = self._profile.upon(at for at, unit in enumerate(units) if (unit.function, unit.signature) in self._ready)
+        seconds = self._profile.seconds - sum(units[at].seconds for at in done)
         workers = f"{self._workers} worker{'' if self._workers == 1 else 's'}"
-        return f"{words} | {done} of {total} functions ready, {seconds:.0f} s of compiling left, {workers}"
+        return f"{words} | {len(done)} of {len(units)} functions ready, {seconds:.0f} s of compiling left, {workers}"
 
     @staticmethod
     def _width() -> int:

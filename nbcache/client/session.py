@@ -146,6 +146,8 @@ class ClientSession:
                 self.open_frame(unit)
             elif not len(self.frames):
                 self.record(unit)
+            if found.result is not None and self.others is not None:
+                self.others.ready(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self.fault("looking up", unit)

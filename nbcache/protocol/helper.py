@@ -193,6 +193,15 @@ def folder_problem(folder: str) -> str | None:
     return None
 
 
+def hindrance(folder: str) -> str | None:
+    """Say why a helper would end before anybody could ask it, as far as that shows from here."""
+    from importlib.util import find_spec
+
+    if find_spec("filelock") is None:
+        return "filelock is not installed, which the extra `remote` brings"
+    return folder_problem(folder)
+
+
 def _insist_on_own(folder: str) -> None:
     """Raise OSError unless a directory is there that nobody else can enter: nobody else is met in it."""
     status = os.lstat(folder)
@@ -295,7 +304,7 @@ class Line:
             if starts:
                 self._started, self.problem = time.monotonic(), ""
         if starts:
-            self.problem = folder_problem(self.place.folder) or (
+            self.problem = hindrance(self.place.folder) or (
                 "" if start(self._settings, left) else "its helper can't be started"
             )
         return not self.problem

@@ -180,12 +180,17 @@ class Profile(Record):
 
     def chain(self, at: int) -> float:
         """How long a unit takes with all that it is built upon [s]."""
-        todo, seen = [at], {at}
+        return sum(self.units[each].seconds for each in self.upon([at]))
+
+    def upon(self, numbers: Iterable[int]) -> set[int]:
+        """Return the numbers of these units, and of all that they are built upon."""
+        todo = list(numbers)
+        seen = set(todo)
         while todo:
             fresh = set(self.units[todo.pop()].inside) - seen
             seen |= fresh
             todo += fresh
-        return sum(self.units[each].seconds for each in seen)
+        return seen
 
     def in_order(self) -> list[int]:
         """The numbers of the units, in the order in which others than the program best build them.

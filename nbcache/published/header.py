@@ -147,5 +147,16 @@ def _bound(manifest: Manifest, symbol: str) -> str:
         return "NULL"
     if hasattr(ctypes.CDLL(_LIBRARY), symbol):
         return f'"{symbol}"'
-    why = "reads a global array" if symbol in manifest.arrays else f"needs {symbol} of Numba's runtime"
-    raise errors.PublicationError(manifest.name, f"it {why}, which C doesn't have: publish it without that, by itself")
+    why = "a global array" if symbol in manifest.arrays else f"{symbol} of Numba's runtime"
+    names = ", ".join(filter(None, _users(manifest, symbol)))
+    advice = f"leave out {names}" if names else "publish it without that, by itself"
+    raise errors.PublicationError(manifest.name, f"{names or 'it'} needs {why}, which C doesn't have: {advice}")
+
+
+def _users(manifest: Manifest, symbol: str) -> list[str]:
+    """Return the functions of a publication whose code needs a symbol from elsewhere."""
+    return [
+        attribute
+        for attribute, function in manifest.functions.items()
+        if any(symbol in manifest.codes[each.code].externals for each in function.signatures)
+    ]

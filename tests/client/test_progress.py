@@ -34,7 +34,7 @@ def unit(name):
 
 
 def test_what_is_compiled_is_said_and_erased_in_the_end(terminal):
-    shown = Progress(Counters())
+    shown = Progress()
     shown.says("compiling", "lib:f")
     shown.end()
     shown.end()
@@ -42,7 +42,7 @@ def test_what_is_compiled_is_said_and_erased_in_the_end(terminal):
 
 
 def test_what_is_inside_something_else_erases_nothing(terminal):
-    shown = Progress(Counters())
+    shown = Progress()
     shown.begin()
     shown.says("compiling", "lib:f")
     shown.begin()
@@ -53,18 +53,29 @@ def test_what_is_inside_something_else_erases_nothing(terminal):
 
 
 def test_of_a_cold_start_it_says_how_much_is_left_and_by_how_many(terminal):
-    counters = Counters()
-    shown = Progress(counters)
+    shown = Progress()
     shown.began(Profile(Head("main.py", {}, "", 0.0), [unit("lib:f"), unit("lib:g")]), 2)
-    counters.hit("0" * 64, 1.0)
+    shown.ready("lib:f", "()")
     shown.says("waiting for", "lib:g")
     assert "waiting for lib:g | 1 of 2 functions ready, 5 s of compiling left, 2 workers" in terminal.getvalue()
+
+
+def test_what_counts_is_what_the_profile_lists_and_what_that_is_built_upon(terminal):
+    """Not what Numba compiles of its own, which no profile has: it said that nothing was left when a third was done."""
+    shown = Progress()
+    shown.ready("lib:g", "()")
+    units = [unit("lib:f"), unit("lib:g")._replace(inside=(0,)), unit("lib:h"), unit("lib:i")]
+    shown.began(Profile(Head("main.py", {}, "", 0.0), units), 1)
+    for number in range(9):
+        shown.ready(f"numba.np.arrayobj:{number}", "()")
+    shown.says("compiling", "lib:h")
+    assert "2 of 4 functions ready, 10 s of compiling left" in terminal.getvalue()
 
 
 def test_where_standard_error_is_no_terminal_nothing_is_written(monkeypatch):
     out = io.StringIO()
     monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=out))
-    shown = Progress(Counters())
+    shown = Progress()
     shown.says("compiling", "lib:f")
     shown.end()
     assert out.getvalue() == ""
@@ -76,7 +87,7 @@ def test_what_a_stream_of_the_program_s_raises_is_no_matter(monkeypatch):
             raise ValueError
 
     monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=Broken()))
-    Progress(Counters()).says("compiling", "lib:f")
+    Progress().says("compiling", "lib:f")
 
 
 def test_the_line_goes_when_what_was_waited_for_came(terminal, place):

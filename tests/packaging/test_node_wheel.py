@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import zipfile
 from email import message_from_bytes
@@ -80,6 +81,18 @@ def test_names_of_a_remote_cache_need_what_the_extra_asks_for(wheel, tmp_path):
         assert done.returncode == 0, done.stderr
     finally:
         fleet.close()
+
+
+def test_without_that_extra_a_node_is_told_so(wheel, tmp_path):
+    node = with_numpy(tmp_path / "node")
+    node.install(wheel)
+    host = remotes.Fleet(tmp_path).host("node", f"file://{tmp_path}/tier", signs=False)
+    done = node.run("import nbcache; nbcache.load('doubled')", **host)
+    assert done.returncode == 1 and "filelock is not installed" in done.stderr, done.stderr
+    status = subprocess.run(
+        [node.python.parent / "nbcache", "remote"], env=host, capture_output=True, text=True, check=False
+    )
+    assert status.returncode == 1 and "filelock is not installed" in status.stdout, status
 
 
 def test_the_example_runs_its_workers_in_it(wheel, tmp_path):

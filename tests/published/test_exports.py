@@ -59,6 +59,7 @@ nbcache.publish("c.all", {name: getattr(functions, name) for name in ("several",
 nbcache.publish("mean", functions.mean)
 nbcache.publish("scaled", functions.scaled)
 nbcache.publish("allocating", functions.allocating)
+nbcache.publish("c.one", {name: getattr(functions, name) for name in ("allocating", "sines")})
 """
 C = r"""
 #include "all.h"
@@ -139,7 +140,12 @@ int main(void)
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("scaled", "can only be called by Python"), ("allocating", "it needs NRT_MemInfo")]
+    ("name", "why"),
+    [
+        ("scaled", "can only be called by Python"),
+        ("allocating", "it needs NRT_MemInfo"),
+        ("c.one", "c.one: allocating needs NRT_MemInfo"),
+    ],
 )
 def test_what_c_can_not_call_is_refused(folder, name, why):
     done = export(folder, name, "--header", "refused.h")

@@ -115,5 +115,7 @@ def test_commands_say_which_layer_a_name_is_in(layered, tmp_path):
     assert {each["name"]: each["layer"] for each in listed} == {"both": "", "mine": "", "theirs": layer}
     assert f"in the layer {layer}" in command("names")
     assert "njit f: (float64)" in command("show", "theirs")
+    command("export", "theirs", "--stubs", str(tmp_path / "theirs.pyi"))
+    assert "def f(x: float) -> float" in (tmp_path / "theirs.pyi").read_text()
     command("fetch", "theirs", "--to", str(tmp_path / "own"))
     node(tmp_path / "own", "assert nbcache.load('theirs')(1.0) == 3.0", tmp_path)

@@ -140,6 +140,19 @@ def test_a_helper_that_can_not_work_says_so(fleet, program):
     assert list(Path(host["XDG_RUNTIME_DIR"]).glob("nbcache/*.sock"))
 
 
+def test_the_status_says_why_a_helper_could_not_work_though_none_runs(fleet, tmp_path):
+    host = fleet.host("host", f"file://{tmp_path}/tier")
+    folder = Path(host["XDG_RUNTIME_DIR"]) / "nbcache"
+    folder.parent.mkdir(exist_ok=True)
+    folder.touch()
+    for wrong, why in (
+        ({}, "not a directory of this user alone"),
+        ({"XDG_RUNTIME_DIR": str(tmp_path), "NBCACHE_TRUSTED_KEYS": ""}, "NBCACHE_TRUSTED_KEYS is not set"),
+    ):
+        told = proc.run(["-m", "nbcache", "remote"], extra={**host, **wrong})
+        assert told.status == 1 and why in told.stdout, told
+
+
 def test_a_helper_that_hangs_is_told_from_none(fleet, tmp_path, program):
     with remotes.redis(tmp_path) as (address, _):
         host = fleet.host("host", address)

@@ -304,7 +304,7 @@ class Fleet:
             protocol: {
                 "time": clock,
                 "threading": threads,
-                **{name: getattr(meeting, name) for name in ("meeting", "folder_problem", "start", "ask", "offer")},
+                **{name: getattr(meeting, name) for name in ("meeting", "hindrance", "start", "ask", "offer")},
             },
             helper_module: {"Store": self},
         }
@@ -342,8 +342,8 @@ class Meeting:
         return protocol.Meeting(str(settings.dir), "/nowhere", "/nowhere/lock")
 
     @staticmethod
-    def folder_problem(_folder: str) -> None:
-        """Nothing is wrong with it."""
+    def hindrance(_folder: str) -> None:
+        """Nothing is in the way of one."""
 
     def start(self, settings: Settings, _seconds: float) -> bool:
         """Start a helper, which takes a while to be there."""
