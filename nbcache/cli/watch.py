@@ -61,6 +61,8 @@ def _given(args: argparse.Namespace) -> tuple[tuple[str, ...], list[str]]:
     """Return the directories, as they are named and as they really are, and the command. Raises UsageError."""
     named, argv = command.behind(args, "watch: no command given: nbcache watch -- python program.py")
     for each in named:
+        if each.startswith("-"):
+            raise UsageError(f"watch: {each} must come before the folders: nbcache watch --dir DIR src -- python x.py")
         if not os.path.isdir(each):
             raise UsageError(f"watch: {each} is no directory; the command follows --: nbcache watch src -- python x.py")
     return tuple({path for each in named for path in (os.path.abspath(each), os.path.realpath(each))}), argv

@@ -106,6 +106,9 @@ def test_what_can_not_be_watched_or_run(process, place):
     assert (done.status, done.err) == (
         2, "nbcache: watch: nowhere is no directory; the command follows --: nbcache watch src -- python x.py\n",
     )  # fmt: skip
+    assert process("watch", place, "--dir", place / "store").err == (
+        "nbcache: watch: --dir must come before the folders: nbcache watch --dir DIR src -- python x.py\n"
+    )
     assert process("watch", place, "--").err == "nbcache: watch: no command given: nbcache watch -- python program.py\n"
     done = process("watch", "--dir", place / "store", "--", "no-such-command-anywhere")
     assert (done.status, done.err) == (1, "nbcache: watch: no such command: no-such-command-anywhere\n")
