@@ -159,11 +159,11 @@ other.join()
 """
 
 
-@pytest.mark.long
 def test_the_collector_looks_seldom_while_something_is_compiled_and_as_ever_behind_it(tmp_path):
     assert run(tmp_path, THRESHOLDS, tmp_path / "store") == "2 True\nraised True\n{True}\n"
 
 
+@pytest.mark.long
 def test_who_makes_the_target_and_who_compiles_do_not_wait_for_each_other(tmp_path):
     (tmp_path / "program.py").write_text(AT_ONCE)
     for store in (None, tmp_path / "store"):
