@@ -10,6 +10,7 @@ from nbtest import proc
 RUN = Path(__file__).with_name("run.py")
 
 
+@pytest.mark.long
 def test_one_benchmark_runs():
     outcome = proc.run([RUN, "--repeat", "1", "--only", "first-hit"])
     assert outcome.status == 0, outcome.stdout + outcome.stderr

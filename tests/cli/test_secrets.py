@@ -219,7 +219,7 @@ def cases():
     return [pytest.param(row, at % 2 == 1, id=f"{at}") for at, row in enumerate([*WELL, *BADLY])]
 
 
-@pytest.mark.every(len(WELL) + len(BADLY))
+@pytest.mark.long
 @pytest.mark.parametrize(("settings", "by_file"), cases())
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_no_command_shows_a_secret_nor_writes_one_down(place, settings, by_file):

@@ -114,6 +114,7 @@ def test_the_command_says_it(warm, tmp_path):
     assert proc.run(["-m", "nbcache", "check"], tmp_path / "store").status == 2
 
 
+@pytest.mark.long
 def test_a_wrong_entry_that_stays_is_passed_over(warm, tmp_path):
     """A process that may not replace it can set it aside all the same."""
     exchange(tmp_path)
@@ -274,6 +275,7 @@ if __name__ == "__main__":
 IN_A_CHILD = 'multiprocessing.get_context("spawn").Pool(1).apply(work)'
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("first", "then"), [("work()", IN_A_CHILD), (IN_A_CHILD, "work()")], ids=["child", "parent"])
 def test_a_spawned_child_compiles_what_its_parent_does(ran, first, then):
     assert ran(SPAWNING.replace("FROM", first), MAKE) == [6, {}]
@@ -296,6 +298,7 @@ else:
 """
 
 
+@pytest.mark.long
 def test_what_was_compiled_to_check_a_hit_can_be_published(ran, tmp_path):
     (tmp_path / "lib.py").write_text(
         "from numba import njit, vectorize\n@njit\ndef half(n):\n    return n / 2\n@njit\ndef f(x):\n    return half(x) + 1\n"

@@ -30,6 +30,7 @@ def test_a_program_that_says_nothing_uses_it(child):
     assert child(program, NBCACHE_DISABLE="1") == "2 0\n"
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("before", "settings", "place"),
     [

@@ -97,6 +97,7 @@ def same(place):
     return run
 
 
+@pytest.mark.every(2)
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 @pytest.mark.parametrize(
     "text",
@@ -108,6 +109,7 @@ def test_faults_that_a_library_recovers_from(same, place, text):
     assert same(text)[0] == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def test_who_recovered_from_a_fault_and_is_killed(same, place):
     (place / "lib.c").write_text(C)

@@ -56,6 +56,7 @@ def assert_warm(main, store, count):
     assert not record["builds"], record
 
 
+@pytest.mark.long
 def test_without_a_cluster_a_daemon_builds_and_says_so_once(place):
     main, store = write(place, 1), place / "store"
     with daemons.daemon(store, "--farm", NOBODY) as daemon:

@@ -89,6 +89,7 @@ def test_a_worker_after_a_restart_compiles_nothing(place):
     assert hits >= len(EXPECTED)
 
 
+@pytest.mark.long
 def test_a_worker_without_nanny(cluster, place):
     """In one process with the client and the scheduler: the least that there is."""
     (place / "store").mkdir()
@@ -108,6 +109,7 @@ def test_a_directory_that_is_not_there_is_one_line(cluster, place):
     assert not (place / "nowhere").exists()
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("call", "said"),
     [

@@ -157,6 +157,7 @@ def test_forged_crashes_and_a_request_that_waits(town):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_a_job_that_fills_the_store_costs_nobody_else_an_entry(town):
     """The second attack: what Mallory's jobs hand in makes room for itself at Bob's expense, and takes his key."""
     with town.daemon("--workers", "1", NBCACHE_MAX_SIZE="8MB") as daemon:

@@ -240,6 +240,7 @@ def test_the_store_is_deleted_and_what_it_lay_in(place, programs):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: changes owners")
 def test_the_store_is_a_stranger_s_now(place, programs):
     """Whoever deletes it in a place like /tmp may put theirs there."""

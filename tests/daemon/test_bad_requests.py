@@ -103,6 +103,7 @@ def test_requests_that_can_t_be_carried_out(store, fields, reason):
     assert reason in outcome_of(store, put(store, request(**fields).line()))
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("types", "reason"),
     [

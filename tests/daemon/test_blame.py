@@ -47,6 +47,7 @@ def ask(main, store):
     return outcome.stderr
 
 
+@pytest.mark.long
 def test_a_client_s_environment_keeps_no_other_from_asking(place):
     store = place / "store"
     broken = write(place / "a", "import only_elsewhere")

@@ -309,7 +309,7 @@ SAYS = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.long
 @pytest.mark.parametrize("way", denials.WAYS)
 def test_what_an_import_starts_ends_with_the_job(place, way, python_for):
     """Children, sessions of their own, daemons that hold everything open: nobody waits for them, and they are gone."""
@@ -485,6 +485,7 @@ def test_a_job_of_root_writes_nothing_but_its_scratch(place, bus):
     assert not os.path.exists("/tmp/nbcache-escaped")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes another user")
 def test_a_job_of_an_ordinary_user_writes_nothing_but_its_scratch(place, bus):
     python = proc.interpreter_for(54321)
@@ -547,6 +548,7 @@ def test_a_job_without_namespaces_writes_nothing_but_its_scratch(place, bus):
     assert not os.path.exists("/tmp/nbcache-escaped")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, which has uids to give")
 def test_another_uid_alone_keeps_jobs_out_of_the_store(place, bus):
     """The kernel denies namespaces and Landlock: jobs are another user's, who may write nothing of the daemon's."""
@@ -596,7 +598,7 @@ def test_another_uid_alone_keeps_jobs_out_of_the_store(place, bus):
 # -- before anything is judged ---------------------------------------------------------------------
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
 @pytest.mark.parametrize("stranger", [False, True])
 def test_packages_that_an_interpreter_imports_by_itself(place, stranger):
@@ -747,6 +749,7 @@ def test_a_store_that_jobs_may_not_read(place):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_a_job_that_says_it_was_done_and_wasn_t(place):
     store = place / "store"
     lie = "from nbcache.daemon import worker\nworker._current.link.say({'result': None})\nimport os\nos._exit(0)"

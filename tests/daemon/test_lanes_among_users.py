@@ -99,6 +99,7 @@ def forget_entries(town):
         shutil.rmtree(shard)
 
 
+@pytest.mark.long
 def test_bob_s_cold_start_is_his_own_whatever_mallory_leaves_of_his_program(town):
     store, mine = town.store, f"{town.store}/{layout.PROFILES}"
     main = town.write("bob", "good")
@@ -177,6 +178,7 @@ def test_what_a_lane_of_mallory_s_hands_in_is_nobody_s_code_but_hers(town):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_a_lane_of_mallory_s_holds_what_bob_asks_for_no_longer_than_a_job_does(town):
     """It claims what he will ask for, and his next lane; what he waits for already it may not claim."""
     like, gate = asked_for(town), town.place / "mallory" / "gate"
@@ -206,6 +208,7 @@ def test_a_lane_of_mallory_s_holds_what_bob_asks_for_no_longer_than_a_job_does(t
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_a_lane_under_the_key_of_a_function_is_none(town):
     """It went on for as long as it brought something, and what Bob asked for under that key waited behind it."""
     like = asked_for(town)
@@ -219,6 +222,7 @@ def test_a_lane_under_the_key_of_a_function_is_none(town):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_who_asks_for_what_is_last_in_another_s_backlog_has_a_place_of_his_own(town):
     """Bob waited for all that Mallory had asked for before she asked for something under his key."""
     like = asked_for(town)
@@ -249,6 +253,7 @@ def test_who_asks_for_what_is_last_in_another_s_backlog_has_a_place_of_his_own(t
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_what_a_profile_is_built_for_when_a_file_is_saved_runs_in_its_owners_name(town):
     """Mallory's profile says that it is Bob's, that he asks, and that it is about a file of his."""
     like, bobs = asked_for(town), town.place / "bob" / "good.py"

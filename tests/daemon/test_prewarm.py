@@ -113,7 +113,7 @@ def of_record(r):
 """
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(10)
 @pytest.mark.parametrize("what", OWN_TYPES)
 def test_types_that_only_the_program_has(place, what):
     """What has no name that another process finds goes by value, and the daemon's key is the program's."""
@@ -152,6 +152,7 @@ class Field:
 """
 
 
+@pytest.mark.long
 def test_what_reads_variables_that_the_program_has_set(place):
     """Another process that imports the module has other values there, or none: these go with the function."""
     (place / "model.py").write_text(CONFIGURED)
@@ -174,6 +175,7 @@ def test_what_runs_without_assertions_is_asked_of_nobody_who_has_them(small, pla
     assert not warm.exists() or not keys(warm)
 
 
+@pytest.mark.long
 def test_in_the_process_itself(place):
     text = (
         "import nbcache, sys\nnbcache.enable(sys.argv[1])\nimport lib\n"

@@ -304,6 +304,7 @@ def test_what_is_saved_is_built_and_the_next_run_compiles_nothing(lib, place):
     assert usage.read(place / "store").built_twice == {}
 
 
+@pytest.mark.long
 def test_a_daemon_that_does_not_watch_builds_nothing(lib, place):
     first_run(place)
     with daemons.daemon(place / "store", "--workers", "1") as daemon:

@@ -102,6 +102,7 @@ def test_a_daemon_that_has_built_nothing_yet_gets_ready_and_is_not_waited_for(pl
     assert "waiting for a daemon" not in outcome.stderr
 
 
+@pytest.mark.long
 def test_a_daemon_gets_ready_though_what_it_was_asked_for_is_compiled_by_who_asked(place):
     main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"
     asked = {"NBCACHE_LOG": "info"}
@@ -235,7 +236,7 @@ def test_two_daemons_share_a_store(place):
     assert len(mine) == 12
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize("change", ["NUMBA_OPT", "NUMBA_BOUNDSCHECK"])
 def test_numba_settings_of_the_client_are_the_worker_s(place, change):
     main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"

@@ -88,6 +88,7 @@ def test_a_directory_that_others_may_write(main, place):
     assert reasons
 
 
+@pytest.mark.long
 def test_a_bytecode_file_that_others_may_have_put_there(main, place):
     """Python executes what lies in __pycache__ without looking at the source again."""
     cache = main.parent / "__pycache__"
@@ -98,6 +99,7 @@ def test_a_bytecode_file_that_others_may_have_put_there(main, place):
     assert reasons
 
 
+@pytest.mark.long
 def test_a_stranger_s_interpreter(main, place):
     """A link to Python in somebody's virtual environment makes theirs the packages that are imported."""
     environment = place / "venv"
@@ -131,7 +133,7 @@ def test_a_stranger_s_warm_list(place):
     assert "is writable by others" in proc.run(command, cwd=place).stderr
 
 
-@pytest.mark.every(4)
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["link", "move", "hard link", "by root"])
 def test_a_warm_list_that_a_stranger_named(place, how):
     """A file of a trusted user may hold what others wrote: a log, say. So it matters who said that it is the list."""
@@ -165,7 +167,7 @@ def test_a_warm_list_that_a_stranger_named(place, how):
     assert not usage.read(store).builds
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize("of", ["file", "directory"])
 def test_prewarming_a_stranger_s_module(place, of):
     """The current directory is looked in first, be it /tmp."""
@@ -183,7 +185,7 @@ def test_prewarming_a_stranger_s_module(place, of):
     assert proof.exists()
 
 
-@pytest.mark.every(3)
+@pytest.mark.long
 @pytest.mark.parametrize("into", ["requests", "requests/0", "requests/4321"])
 def test_a_trusted_user_s_file_that_a_stranger_moves(main, place, into):
     """A file keeps its owner when it is renamed; who may write the directory that it lay in may do that."""
@@ -224,6 +226,7 @@ def built_by_the_daemon_of(store, function):
     ]
 
 
+@pytest.mark.long
 def test_a_stranger_s_warm_list_is_no_content_of_a_bundle(place):
     """What `nbcache prewarm` doesn't carry out, `nbcache bundle` doesn't either: and sign it, least of all."""
     (place / "lib.py").write_text(LIB)

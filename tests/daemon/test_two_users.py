@@ -248,6 +248,7 @@ def test_the_same_course_with_one_user_alone_beside_it(place, steps):
             course.end()
 
 
+@pytest.mark.long
 def test_a_user_s_backlog_keeps_nobody_waiting(town, place):
     """What one gets is built within twice the time that it takes alone: no more than one job of another's is between."""
     body = "".join(f"@njit\ndef f{number:02}(x):\n    return x * {number} + 1\n" for number in range(20))

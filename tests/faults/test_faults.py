@@ -27,7 +27,7 @@ def expected(tmp_path_factory):
     return outcome
 
 
-@pytest.mark.every(14)
+@pytest.mark.every(28)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if name in TWINS else []) for name in breakage.FAULTS]
 )
@@ -43,7 +43,7 @@ def test_nobody_waits_twice_for_what_does_not_get_on(place, name, expected):
             assert outcome.stderr.count(said) <= 1, outcome.stderr
 
 
-@pytest.mark.every(3)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["a stopped daemon", "workers that stop", "signs of life and no daemon"])
 def test_who_would_rather_wait_does_so_for_a_share_of_his_time(place, name, expected):
     scene = breakage.Scene(place, FUNCTIONS)

@@ -101,6 +101,7 @@ def look_at(place, program, kind, one, step):
     raise AssertionError(f"{asked} modules were asked for")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", STORES)
 def test_a_program_goes_on_where_no_further_module_can_be_opened(place, program, kind):
     look_at(place, program, kind, one=False, step=61)
@@ -113,7 +114,8 @@ def test_a_program_goes_on_wherever_modules_can_no_longer_be_opened(place, progr
     look_at(place, program, kind, one, step=1)
 
 
-@pytest.mark.parametrize("step", [19, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("step", [19, 1])
 def test_what_can_be_said_is_said_in_one_line(place, program, step):
     """The log itself needs modules: what makes a line printable, what opens the file."""
     store = prepared(place, program, "refused")

@@ -38,6 +38,7 @@ def test_a_daemon_lives_on_and_answers(ground, error):
         assert not daemon.gone
 
 
+@pytest.mark.long
 def test_commands_show_no_traceback(ground):
     commands = ground.commands(random.Random(1))
     for round_ in (next(commands) for _ in faulted.COMMANDS):

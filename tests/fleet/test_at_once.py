@@ -104,6 +104,7 @@ def test_killed_processes_leave_nothing_behind_again_and_again(place: Path, seed
     killing_round(place, seed, 16)
 
 
+@pytest.mark.long
 def test_a_process_stopped_while_it_compiles_is_not_waited_for_forever(place: Path) -> None:
     """SIGSTOP, as a hung NFS mount or a debugger would: it keeps its lease and does nothing."""
     main, store = prepare(place), place / "store"

@@ -111,7 +111,7 @@ def test_what_a_program_puts_in_their_place_is_none_of_ours(tmp_path: Path, befo
     assert [outcome.stderr for outcome in cached] == [plain.stderr] * 2
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["os.lstat", "os.readlink"])
 def test_what_can_not_be_noted_keeps_nothing_from_compiling(tmp_path: Path, name: str) -> None:
     """Python's library asks for these where nbcache asks whose a definition is."""

@@ -99,6 +99,7 @@ def test_the_ladder_takes_the_first_level_that_is_there(place):
     assert stats["sources"][MIDDLE] >= 1 and stats["sources"][LOW] >= 1
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     llvm.get_host_cpu_name() not in processors.here() or not host_is(llvm.get_host_cpu_name()),
     reason="a host whose name is none of those that code is built for",

@@ -158,6 +158,7 @@ def test_what_crashes_again_when_a_daemon_tries_it_is_not_handed_out(place):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_what_a_process_used_well_is_proven_and_leaves_nothing(main, place):
     store = place / "store"
     assert fleet(main, store, 2) == 0
@@ -190,7 +191,7 @@ def said(path):
     return entry.parse(path.read_bytes()).header.function
 
 
-@pytest.mark.every(6)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "end",
     [
@@ -244,7 +245,7 @@ def inside(store):
     return any(b"I" in path.read_bytes() for path in (store / "v1/trials").glob("*/calls-*"))
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize("far", [False, True])
 def test_who_has_fatal_errors_told_is_told_of_them_as_ever(main, place, far):
     store = place / "store"

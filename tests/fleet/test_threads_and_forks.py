@@ -69,6 +69,7 @@ def compare(main: Path, store: Path, rounds: int = 2) -> None:
         assert outcome.stderr == plain.stderr
 
 
+@pytest.mark.long
 def test_eight_threads_call_the_same_functions_first(place: Path) -> None:
     main, store = prepare(place, THREADS.format(different=False)), place / "store"
     compare(main, store)

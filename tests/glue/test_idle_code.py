@@ -241,6 +241,7 @@ def test_what_does_not_run_leads_nowhere(town):
     assert town() == ("5 1006", 0, "[]")
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("before", "read"),
     [
@@ -267,6 +268,7 @@ def test_what_runs_counts_by_what_it_reads(town, before, read):
 KNOWN = HELPERS.replace("(number for number in range(3))  # nothing can identify a generator", "3")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("town", [HELPERS, KNOWN], ids=["marked", "known"], indirect=True)
 def test_a_model_that_was_made_under_another_setting_is_nobody_elses(town):
     """Numba keeps it, so a program that changes the setting later compiles what no other process would."""
@@ -277,6 +279,7 @@ def test_a_model_that_was_made_under_another_setting_is_nobody_elses(town):
     assert town("settings.WIDTH = 3", "size")[1] == 0
 
 
+@pytest.mark.long
 def test_a_package_that_is_met_inside_a_compilation_costs_the_next_process_one_more(town):
     """The function that led there was identified before; all others are found."""
     printed, compiled, _reasons = town(program=MET_INSIDE)
@@ -295,6 +298,7 @@ FILLS_IN = HELPERS.replace(
 """As geometric algebras do, whose types keep what was computed from them."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("town", [FILLS_IN], indirect=True)
 def test_what_is_marked_in_vain_is_opaque_from_then_on(town):
     """Each compilation changes what the next one depends on: to follow it costs time and comes to nothing."""
@@ -308,6 +312,7 @@ def test_what_is_marked_in_vain_is_opaque_from_then_on(town):
     assert "generator" in second[2]
 
 
+@pytest.mark.long
 def test_where_nobody_can_note_what_runs_nothing_is_stored(town):
     watched = ["-m", "cProfile"] if sys.version_info < (3, 12) else ["-c", TOOLS]
     printed, compiled, reasons = town(wrapped=watched)

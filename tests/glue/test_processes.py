@@ -228,6 +228,7 @@ def test_warnings_whose_categories_take_other_arguments(run):
     assert run(body)[0].splitlines() == ["20.25 0", *first[1:]]
 
 
+@pytest.mark.long
 def test_what_is_inlined_may_call_what_was_compiled_with_something_inlined(run):
     """The second is asked whether it is still what it was, while others listen to what the first chooses."""
     body = """
@@ -329,6 +330,7 @@ print(f(0.5), len(Events.seen))
     assert run(body.replace("FORBID", ""), NAME="ndtri", **proc.SCIPY)[0] == "nan 2\n"
 
 
+@pytest.mark.long
 def test_an_object_that_tells_where_a_function_of_a_library_is_counts_by_its_place(run):
     body = """
         import ctypes, os
@@ -380,6 +382,7 @@ def test_a_class_of_an_extension_module_counts_by_the_modules_file(run):
     assert run(body.format(forbid=""))[0] == run(body.format(forbid="forbid()"))[0] == "2\n"
 
 
+@pytest.mark.long
 def test_what_lru_cache_wraps_is_part_of_the_key(run):
     body = """
         import functools
@@ -425,6 +428,7 @@ def test_compiling_a_function_with_locals_leaves_its_identity_alone(run):
     assert run(body.replace("TYPE", "int64"))[0] == "3 4 3\n"
 
 
+@pytest.mark.long
 def test_enable_works_where_the_environment_does_not_count(tmp_path):
     """Under -I the program alone says where the cache is."""
     program = f"""

@@ -115,6 +115,7 @@ def test_what_may_differ_between_processors_is_not_taken(scene):
     assert run(scene, USE_LOOSE, store="other", NBCACHE_CPU=CPU)[1]["builds_count"] == 0
 
 
+@pytest.mark.long
 def test_an_edited_package_misses_and_is_right(scene):
     (scene / "lib.py").write_text(LIB.replace("x + 1.0", "x + 2.0"))
     said, counted, _ = run(scene)

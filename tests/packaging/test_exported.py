@@ -211,7 +211,7 @@ def test_what_can_not_be_used_is_an_import_error_that_says_why(environment, chan
     assert last.startswith("ImportError: pricing_both can't be loaded: ") and said in last, done.stderr
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(48)
 @pytest.mark.parametrize(
     ("argv", "said"),
     [

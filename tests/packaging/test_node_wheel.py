@@ -68,6 +68,7 @@ def test_a_node_loads_and_its_doctor_and_pip_find_nothing_wrong(wheel, tmp_path)
     assert "processor" not in found  # which can't be examined without LLVM, and need not be
 
 
+@pytest.mark.long
 def test_names_of_a_remote_cache_need_what_the_extra_asks_for(wheel, tmp_path):
     pytest.importorskip("opendal")
     node = with_numpy(tmp_path / "node")
@@ -95,6 +96,7 @@ def test_without_that_extra_a_node_is_told_so(wheel, tmp_path):
     assert status.returncode == 1 and "filelock is not installed" in status.stdout, status
 
 
+@pytest.mark.long
 def test_the_example_runs_its_workers_in_it(wheel, tmp_path):
     node = with_numpy(tmp_path / "node")
     node.install(wheel)

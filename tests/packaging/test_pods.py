@@ -21,7 +21,7 @@ USERS = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(27)
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("name", ["pull", "sidecar", "shared"])
 def test_pods_keep_a_store_that_only_they_can_write(name, user, tmp_path):

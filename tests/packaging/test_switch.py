@@ -59,7 +59,7 @@ hook = sys.modules.get("nbcache.client.hook")
 print(hook is not None and hook._state["armed"])"""
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(8)
 @pytest.mark.parametrize(("options", "armed"), [((), True), (("-s",), True), (("-I",), False), (("-E",), False)])
 def test_a_python_that_ignores_its_environment_is_left_alone(own, options, armed):
     (own.site / "numba.py").write_text("__version__ = '0.0'\n")
@@ -136,6 +136,7 @@ print(*gc.meanwhile, gc.isenabled(), gc.get_threshold()[:2] == (100, 1), len(gc.
 """
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("options", "setup", "ends", "collected", "enabled"),
     [

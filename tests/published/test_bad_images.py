@@ -134,7 +134,7 @@ def either(way, tmp_path):
     return tmp_path / "store"
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 def test_two_versions_live_side_by_side(either):
     accumulator(
         either,

@@ -119,7 +119,7 @@ def test_what_the_caller_trusts_is_loaded_without_settings_and_rules_of_trust(fo
     alone(folder, program)
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 def test_what_could_not_be_bound_is_bound_when_it_is_loaded_again(folder):
     program = """
     import gc, pathlib

@@ -53,6 +53,7 @@ def test_the_command_starts_everything_and_both_ways_answer_alike(table, tmp_pat
     assert published["sums"][revenue] == pytest.approx(total, rel=1e-9)
 
 
+@pytest.mark.long
 def test_a_table_that_is_printed_has_both_columns():
     done = proc.run(
         [

@@ -119,6 +119,7 @@ def test_the_example_of_the_guide_does_what_it_says(folder):
     assert compiled_and_run(folder, "program", example).stdout == "5 10 15\n"
 
 
+@pytest.mark.long
 def test_one_that_may_raise_an_error_ends_the_process_when_it_does(folder):
     done = export(folder, "mean", "--header", "mean.h")
     assert done.status == 0, done.stderr

@@ -122,6 +122,7 @@ def test_there_is_one_thread_and_it_ends_with_the_process(store, publish, tmp_pa
     assert (outcome.stdout, outcome.stderr) == ("1 7\n", "")
 
 
+@pytest.mark.long
 def test_a_version_that_can_not_be_used_leaves_the_old_one_and_is_said_once(store, publish, tmp_path):
     publish(1)
     process = begun(

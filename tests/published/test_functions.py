@@ -112,6 +112,7 @@ def test_an_exception_has_its_type_arguments_file_and_line(store, folder):
     assert outcome.stdout == "('factor', -2.0) functions.py scaled raise Negative(\"factor\", factor)\n"
 
 
+@pytest.mark.long
 def test_sizes_that_differ_are_said_with_file_and_line(store, folder):
     accumulator(store, 'import functions; nbcache.publish("f", functions.total, ["f8[::1](f8[::1], f8[::1])"])', folder)
     outcome = node(
@@ -301,6 +302,7 @@ def test_numbas_threads_stay_as_many_as_its_user_chose(store, folder):
     assert outcome.stdout == "100.0 1\n"
 
 
+@pytest.mark.long
 def test_on_another_host_numba_itself_is_used_where_it_may_be(store, folder):
     accumulator(store, 'import functions; nbcache.publish("f", functions.outer, ["i8(i8)"])', folder)
     program = """

@@ -11,6 +11,7 @@ from nbcache.store import layers
 from nbcache.store.directory import Store
 
 
+@pytest.mark.long
 def test_what_comes_from_a_layer_is_published_with_its_entry(tmp_path):
     built = build_elsewhere(tmp_path)
     layers.fill(str(tmp_path / "layer"), Store.open(Settings(dir=str(built))), lambda _: True)

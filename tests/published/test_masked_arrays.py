@@ -2,6 +2,7 @@
 
 import textwrap
 
+import pytest
 from nbtest.published import OF_FOUR_KINDS, accumulator, node
 
 MODULE = """
@@ -39,6 +40,7 @@ for call in (
 """
 
 
+@pytest.mark.every(2)
 def test_masked_arrays_come_to_what_they_come_to_with_numba(way, tmp_path):
     (tmp_path / "functions.py").write_text(textwrap.dedent(MODULE) + OF_FOUR_KINDS)
     publish = "from functions import revenue, scaled, total\n" + OUTCOMES

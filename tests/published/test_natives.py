@@ -121,7 +121,7 @@ except nbcache.errors.PublicationError as exc:
 """
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(24)
 @pytest.mark.parametrize("what", FUNCTIONS)
 def test_the_same_functions_are_called_at_a_node(place, what):
     build(place)
@@ -130,6 +130,7 @@ def test_the_same_functions_are_called_at_a_node(place, what):
     assert node(place / "store", CALLS, place, **proc.SCIPY).stdout.split() == [str(answer)] * 4
 
 
+@pytest.mark.long
 def test_a_library_is_found_by_its_name_where_it_lies_elsewhere(place):
     build(place)
     publish(place, "ctypes", ["called"])
@@ -141,6 +142,7 @@ def test_a_library_is_found_by_its_name_where_it_lies_elsewhere(place):
     assert gone.endswith("install here what it was published with, or publish it with what is here\n")
 
 
+@pytest.mark.long
 def test_a_library_of_a_package_is_found_in_another_environment(place):
     package, moved = place / "one/lib/site-packages/blended", place / "other/lib/site-packages/blended"
     package.mkdir(parents=True)
@@ -168,6 +170,7 @@ def test_another_build_and_one_without_the_function_are_refused(place):
     assert f"{place}/libblend.so.2 has no blend" in node(place / "store", FAILS, place).stdout
 
 
+@pytest.mark.long
 def test_a_library_without_a_build_id_is_told_by_its_content(place):
     build(place, 3, "-Wl,--build-id=none")
     publish(place, "a static function", ["called"])
@@ -183,6 +186,7 @@ def test_a_library_that_others_may_write_is_not_loaded(place):
     assert "libblend.so.2 is writable by others (mode 0777)" in node(place / "store", FAILS, place).stdout
 
 
+@pytest.mark.long
 def test_a_library_that_nothing_has_loaded_is_named(place):
     build(place)
     text = """

@@ -133,6 +133,7 @@ def test_two_versions_of_a_name_are_two_functions(store, tmp_path):
     assert outcome.stdout == "4.0 202.0 4.0\n"
 
 
+@pytest.mark.long
 def test_loading_twice_is_the_same_code(store, tmp_path):
     outcome = node(
         store,

@@ -94,6 +94,7 @@ def test_bytes_have_all_of_them(folder):
     node(folder / "other", used, folder)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("cpu", "why"), [("pentium", "pentium"), (["x86-64-v3", "neoverse-v2", "x"], "x"), ([3], "int")]
 )

@@ -165,6 +165,7 @@ print(answers.answers(vars(nbcache.load("twenty"))))
 """
 
 
+@pytest.mark.long
 def test_twenty_c_functions_of_five_kinds_in_four_decorators(place):
     assert len(kinds()) == 4 * 20
     build(place)

@@ -164,6 +164,7 @@ def test_a_full_server_is_read_and_said(fleet, program, tmp_path, command):
         assert "OOM" in told["tiers"][0]["problem"]
 
 
+@pytest.mark.long
 def test_uploads_that_are_refused_end_and_reads_go_on(fleet, program, command):
     put = []
 

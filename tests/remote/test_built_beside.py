@@ -50,6 +50,7 @@ def push(env):
     assert outcome.status == 0, outcome
 
 
+@pytest.mark.long
 def test_a_caller_that_was_built_beside_what_a_key_signed_goes_with_it(fleet, tmp_path, programs):
     first, second = programs
     own = fleet.make_key("own")

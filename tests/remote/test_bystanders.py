@@ -153,6 +153,7 @@ def test_the_status_says_why_a_helper_could_not_work_though_none_runs(fleet, tmp
         assert told.status == 1 and why in told.stdout, told
 
 
+@pytest.mark.long
 def test_a_helper_that_hangs_is_told_from_none(fleet, tmp_path, program):
     with remotes.redis(tmp_path) as (address, _):
         host = fleet.host("host", address)

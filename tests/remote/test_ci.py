@@ -164,6 +164,7 @@ def test_pushing_and_pulling_say_what_is_wrong(fleet, tmp_path, program):
         assert "nobody has pushed" in nbcache(["pull"], fleet.host("empty", address), 1)
 
 
+@pytest.mark.long
 def test_a_bundle_of_a_store(tmp_path, builder, runner, program):
     program(builder)
     said = nbcache(["bundle", tmp_path / "b"], builder)

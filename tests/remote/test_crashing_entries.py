@@ -46,6 +46,7 @@ def functions(folder):
     return {each.header.function: each.digest for each in parsed}
 
 
+@pytest.mark.long
 def test_what_programs_crashed_with_is_replaced_on_the_server(fleet, poisoned, run, command):
     host = fleet.host("host", poisoned)
     remotes.wake(host)

@@ -49,6 +49,7 @@ def test_what_jobs_of_a_daemon_built_goes_to_the_remote_cache(fleet, tmp_path, c
         assert json.loads(outcome.stderr.splitlines()[-1])["builds_count"] == 0, outcome
 
 
+@pytest.mark.long
 def test_a_daemon_looks_into_the_remote_cache_before_it_builds(fleet, tmp_path, command):
     (tmp_path / "lib.py").write_text(PROGRAM)
     path = {"PYTHONPATH": f"{proc.search_path(proc.ROOT)}:{tmp_path}"}

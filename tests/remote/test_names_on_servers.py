@@ -63,6 +63,7 @@ def attacks(server):
         yield name, data, data + b"\n", why
 
 
+@pytest.mark.every(2)
 def test_what_a_server_gives_instead_is_refused(fleet, address, tmp_path):
     (tmp_path / "functions.py").write_text(textwrap.dedent(MODULE))
     maker, user = fleet.host("maker", address), fleet.host("node", address, signs=False)

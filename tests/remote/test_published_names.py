@@ -60,6 +60,7 @@ def load(fleet, env, program=USED):
     return node(store_of(env), program, fleet.folder, **env)
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize("way", ["image", "llvm"])
 def test_a_node_without_numba_and_without_the_directory_loads_them(fleet, maker, way, monkeypatch, tmp_path):
     (tmp_path / "no-linker").mkdir()
@@ -72,6 +73,7 @@ def test_a_node_without_numba_and_without_the_directory_loads_them(fleet, maker,
         load(fleet, {**maker[1], "NBCACHE_REMOTE": "none"})
 
 
+@pytest.mark.every(3)
 def test_newer_versions_come_and_what_is_taken_back_goes(fleet, maker):
     publish(fleet, maker[0])
     load(fleet, maker[1])
@@ -89,6 +91,7 @@ def test_newer_versions_come_and_what_is_taken_back_goes(fleet, maker):
     load(fleet, maker[1], gone)
 
 
+@pytest.mark.every(3)
 def test_who_follows_takes_newer_versions_of_the_tiers(fleet, maker):
     publish(fleet, maker[0])
     begun = """
@@ -106,6 +109,7 @@ def test_who_follows_takes_newer_versions_of_the_tiers(fleet, maker):
     published.ended(process)
 
 
+@pytest.mark.every(3)
 def test_who_does_not_trust_the_key_is_given_nothing(fleet, maker):
     publish(fleet, maker[0])
     refused = """
@@ -124,6 +128,7 @@ def test_who_does_not_trust_the_key_is_given_nothing(fleet, maker):
     load(fleet, without, refused.replace("WHY", "no key in NBCACHE_TRUSTED_KEYS signed"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", ["redis"], indirect=True)
 def test_what_could_not_be_uploaded_goes_with_the_next_push(fleet, maker, command):
     nowhere = {**maker[0], "NBCACHE_REMOTE": "none"}

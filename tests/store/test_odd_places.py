@@ -113,6 +113,7 @@ def mounted():
         subprocess.run(["umount", "-l", point], check=True)
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize("each", FOLDERS)
 def test_a_folder_that_is_a_mount_is_one_like_any_other(store, place, mounted, each):
     (place / "elsewhere").mkdir()

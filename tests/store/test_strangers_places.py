@@ -64,7 +64,8 @@ def program(place):
     return place / "main.py"
 
 
-@pytest.mark.parametrize("count", [3000, pytest.param(60_000, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("count", [3000, 60_000])
 def test_crashes_are_known_although_a_stranger_has_the_place(place, user, count):
     main, store = program(place), place / "store"
     assert run(main, store, 0).stdout == "42\n"
@@ -110,6 +111,7 @@ def test_whatever_it_is_that_is_in_the_way(place, user, made):
     assert users.become(lambda: drops.own(store, layout.REQUESTS), user, user) == path
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("beside", [3000, pytest.param(200_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("who", ["root", "the store's owner"])
 def test_a_daemon_hears_whose_place_a_stranger_has(place, user, beside, who):

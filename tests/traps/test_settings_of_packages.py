@@ -60,7 +60,8 @@ def _program(names):
     return "\n".join([*lines, ""])
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, PARTS))])
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
 def test_each_program_gets_the_mode_that_it_set(tmp_path, part):
     # Who reads the environment comes last: from then on it counts for all that is compiled.
     names = sorted(SECTIONS, key=lambda name: ("environ" in SECTIONS[name][0], name))[part::PARTS]

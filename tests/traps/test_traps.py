@@ -32,8 +32,9 @@ FEW = 1
 pending. A program takes four processes or more, 5 s of processor time."""
 
 SLOW = frozenset({
-    "06-symbols-closures", "06-symbols-spawned-workers", "08-index-signatures-all-at-once", "09-damage-truncated-to-half",
-    "12-address-closure-as-a-value", "12-address-closure-reads-a-global", "26-mutable-record",
+    "06-symbols-closures", "06-symbols-closures-crossed", "06-symbols-spawned-workers", "08-index-signatures-all-at-once",
+    "08-index-signatures-from-several-processes", "09-damage-truncated-to-half", "12-address-closure-as-a-value",
+    "12-address-closure-reads-a-global", "26-mutable-record",
 })  # fmt: skip
 """Programs that take twice that: others of their families are chosen."""
 

@@ -120,6 +120,7 @@ def test_nothing_is_compiled_in_a_second_process(tmp_path, functions, ways):
     assert all(each == pytest.approx(cosine) or each == pytest.approx(bessel) for each in first)
 
 
+@pytest.mark.long
 def test_closures_of_one_factory_are_found_again(tmp_path):
     text = """
 libm = ctypes.CDLL("libm.so.6")
@@ -150,7 +151,7 @@ end(called(hidden)(2.0), both(2.0))
     assert answers(tmp_path, text) == [[7, 12], 0]
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @needs_a_compiler
 @pytest.mark.parametrize("same", [False, True], ids=["another content", "a copy of the file"])
 def test_libraries_of_one_name(tmp_path, same):
@@ -202,6 +203,7 @@ end(first, called(declared(ctypes.CDLL({path!r}).scaled))(2.0))
     assert answers(tmp_path, text)[0] == [7, 11]
 
 
+@pytest.mark.long
 def test_what_else_is_bound_or_declared(tmp_path):
     text = """
 libm = ctypes.CDLL("libm.so.6")

@@ -131,7 +131,7 @@ KINDS = {
 }
 
 
-@pytest.mark.every(12)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(each, marks=[pytest.mark.long] if each in {"dictionary", "instance"} else []) for each in KINDS],
@@ -219,6 +219,7 @@ print(f(one) is one, f(two), g(two) is two, g(one))
     same.everywhere(place, text)
 
 
+@pytest.mark.long
 def test_a_loop_that_is_entered_late_sees_the_array_as_it_is_then(place):
     text = f"""{HEAD}
 class Thing:
@@ -260,6 +261,7 @@ for each in (added, multiplied):
 """
 
 
+@pytest.mark.long
 def test_shapes_that_do_not_fit_are_said_with_the_file_of_this_process(tmp_path):
     """Numba writes a file into the text, and line 1 of it; an entry made from another checkout must not name that."""
     store = tmp_path / "store"

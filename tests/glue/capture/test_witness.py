@@ -95,7 +95,7 @@ ENVIRONMENT = [
 ]
 
 
-@pytest.mark.every(3)
+@pytest.mark.long
 @pytest.mark.parametrize("body", ENVIRONMENT)
 def test_an_environment_variable_of_a_computed_name_is_a_reason(place, body):
     place.lib(body)
@@ -168,6 +168,7 @@ def test_files_and_directories_are_a_reason(place, body):
         place.is_compiled(2, "somebody's code")
 
 
+@pytest.mark.long
 def test_text_that_the_library_makes_functions_of_is_no_reason(place):
     place.lib("return collections.namedtuple('Pair', 'a b')(1, 2).b", head="import collections")
     assert place.run()[:2] == [3, 1]
@@ -185,7 +186,7 @@ OUTSIDE = [
 ]
 
 
-@pytest.mark.every(7)
+@pytest.mark.long
 @pytest.mark.parametrize("body", OUTSIDE)
 def test_what_cannot_be_compared_is_a_reason(place, body):
     place.lib(body)
@@ -216,6 +217,7 @@ def test_what_the_toolchain_reads_does_not_count(place):
     assert place.run(UNRELATED="2")[:2] == [2, 0]
 
 
+@pytest.mark.long
 def test_what_changes_while_it_is_used_is_not_stored(place):
     place.lib("STATE['n'] += 1\nreturn STATE['n']", head="STATE = {'n': 0}")
     for _ in range(2):
@@ -281,7 +283,7 @@ IMPORTS = [
 ]
 
 
-@pytest.mark.every(4)
+@pytest.mark.long
 @pytest.mark.parametrize("body", IMPORTS)
 def test_modules_that_are_loaded_count_for_what_is_read_off_them(place, body):
     place.lib(body)
@@ -297,7 +299,7 @@ def test_modules_that_are_loaded_count_for_what_is_read_off_them(place, body):
     assert place.run(main=main, WITNESS_X="2")[:2] == [13, 0]
 
 
-@pytest.mark.every(4)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -412,6 +414,7 @@ def test_a_look_that_fails_raises_nothing_and_keeps_what_is_compiled_out_of_the_
     assert not witness.paused
 
 
+@pytest.mark.long
 def test_who_traces_takes_no_part(place):
     """As coverage's tracer, which asks where a file lies when its first code runs."""
     place.write("vendored/coverage/__init__.py", "")
@@ -458,6 +461,7 @@ reinit = deinit = init
 """
 
 
+@pytest.mark.long
 def test_what_colours_numbas_messages_takes_no_part_in_compiling(place):
     """Numba words thousands of errors that nobody sees while it looks for a type, and has each coloured."""
     place.write("colorama/__init__.py", COLORAMA)

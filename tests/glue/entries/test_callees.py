@@ -120,6 +120,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.long
 def test_the_same_bits_as_compiled(run):
     """The first case of its kind: aeon's Rocket, 11 of whose features differed."""
     (plain,) = run(SERIAL)

@@ -54,6 +54,7 @@ SAID = "4.0 True False 4 [2. 2.] [1, 2, 3]\n"
 LATE = SAID + "(3.0, False, True, 3, array([2., 2., 2.]), 7)\n[True, True, True, True]\n"
 
 
+@pytest.mark.long
 def test_what_is_linked_late_is_built_again_where_it_is_damaged(tmp_path):
     """Among it a jitclass and a generator, whose types have other names in each process, and both halves of a recursion."""
     (tmp_path / "main.py").write_text(PROGRAM)

@@ -79,7 +79,7 @@ BEGIN = "import os, sys, numba\nf = numba.njit(lambda x: x + 1)\nf(1)\n"
 NEEDS_ROOT = {"chroot", "user", "effective user", "bound"}
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(12)
 @pytest.mark.parametrize("how", [pytest.param(how, marks=root if how in NEEDS_ROOT else ()) for how in GIVING_UP])
 def test_what_a_process_gave_up_after_its_first_hit_it_needs_no_more(filled, how):
     before, then = GIVING_UP[how]

@@ -34,6 +34,7 @@ print(f(1), f.signatures)
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("listens", ["", "yes"])
 def test_a_hit_leaves_what_a_compilation_leaves(place, listens):
     (place / "program.py").write_text(PROGRAM)
@@ -75,6 +76,7 @@ except IndexError as error:
 """
 
 
+@pytest.mark.long
 def test_what_others_put_before_numbas_way_runs_and_says_what_is_compiled(place):
     (place / "program.py").write_text(WRAPPED)
     for arguments in (["floats"], [], ["bounds"], ["log"], ["floats"], [], ["bounds"]):

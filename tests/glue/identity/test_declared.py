@@ -147,6 +147,7 @@ print(refused(np.arange(3)[::2]), refused(np.array(["a"], dtype=object)))
 """
 
 
+@pytest.mark.long
 def test_masked_arrays_are_refused_as_ever(tmp_path):
     (tmp_path / "main.py").write_text(MASKED)
     expected = proc.run([tmp_path / "main.py"])

@@ -211,6 +211,7 @@ def second_environment(tmp_path_factory):
     return site
 
 
+@pytest.mark.long
 def test_numba_edited_under_the_same_version(second_environment, tmp_path):
     """The first case of its kind: another `np.sinc`, in a module that a hit doesn't load."""
     (tmp_path / "main.py").write_text(SINC)

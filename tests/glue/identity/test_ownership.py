@@ -154,6 +154,7 @@ def run(folder, executable=sys.executable, **env):
     return outcome.stdout.split()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("place", ["statistics.py", "statistics/__init__.py"])
 def test_a_script_beside_the_program_with_a_name_of_the_library(tmp_path, place):
     outcomes = []

@@ -404,7 +404,7 @@ HARMLESS = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(36)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("what", HARMLESS)
 def test_what_changes_nothing_is_no_change_by_others(tmp_path, what, when):
@@ -438,6 +438,7 @@ print(sorted(patches.look()), len(pristine.noted.tables) > 1000)
 """
 
 
+@pytest.mark.long
 def test_nothing_of_others_is_in_numba(run):
     assert run(PRISTINE)[0] == "[] True\n"
 
@@ -474,6 +475,7 @@ print(one, outer(A), len(nbcache.stats()["hits"]))
 """
 
 
+@pytest.mark.long
 def test_a_callee_from_before_the_patch_is_not_one_from_after_it(run):
     said = [run(LATE, WHEN=when)[0].split()[:2] for when in ("late", "early", "never", "early")]
     assert said == [["5.0", "6.0"], ["1000.0", "1001.0"], ["5.0", "6.0"], ["1000.0", "1001.0"]]

@@ -13,7 +13,7 @@ HASHING = """
 LONG = pytest.mark.long
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "value",
     ["4", pytest.param("'text'", marks=LONG), "(1, 2.5)", pytest.param("np.datetime64(3, 'D')", marks=LONG)],

@@ -1,5 +1,7 @@
 """Other people's choosers are asked again on a hit."""
 
+import pytest
+
 LIBRARY = """
 import collections, os
 
@@ -41,6 +43,7 @@ print(nbcache.stats()["hit_count"], [*nbcache.stats()["misses"]], nbcache.stats(
 """
 
 
+@pytest.mark.long
 def test_what_is_chosen_and_cannot_be_identified_is_a_miss_and_no_fault(run, tmp_path):
     (tmp_path / "library.py").write_text(LIBRARY)
     (tmp_path / "chosen.py").write_text(CHOSEN)

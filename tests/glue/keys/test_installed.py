@@ -139,6 +139,7 @@ def test_whatever_the_environment_holds(place, monkeypatch):
     assert outcome == "2 2 [] False\n"
 
 
+@pytest.mark.long
 def test_who_imported_it_himself_leaves_nothing_behind_for_others(place):
     place.run("import addition\n" + MAIN)
     main = MAIN.replace("x * 2", "x * 3")
@@ -152,6 +153,7 @@ def test_what_changes_numba_is_loaded_at_once(place):
         assert place.run() == f"2 2 {compiled} True\n"
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("init", "shown"),
     [
@@ -171,6 +173,7 @@ def test_what_changes_the_process_or_others_is_loaded_at_once(place, init, shown
     assert place.run(main) == f"2 2 [] True\n{without}\n"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("init", ["print('ready')", "raise RuntimeError('no licence')"])
 def test_what_says_something_or_fails_is_loaded_at_once(place, init):
     """The second process said nothing."""
@@ -183,6 +186,7 @@ def test_what_says_something_or_fails_is_loaded_at_once(place, init):
     assert place.run(warned + MAIN) == without.replace("['f', 'g']", "[]")
 
 
+@pytest.mark.long
 def test_a_package_that_fails_is_loaded_also_where_its_warning_was_not_shown(place):
     place.extend(init="raise RuntimeError('no licence')")
     ignored = "import warnings\nwarnings.simplefilter('ignore')\n"

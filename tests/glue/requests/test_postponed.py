@@ -81,6 +81,7 @@ def test_nothing_is_compiled_before_it_is_needed_and_then_all_that_is_declared(l
     assert refused == "compilation disabled"
 
 
+@pytest.mark.long
 def test_what_was_built_so_is_what_a_program_looks_for(lane, place):
     events = place / "events"
     expected = proc.run([place / "main.py"])
@@ -146,6 +147,7 @@ postponed.begin()
 """
 
 
+@pytest.mark.long
 def test_what_a_module_compiles_on_import_is_what_a_program_looks_for(place):
     events = place / "events"
     (place / "early.py").write_text(EARLY)
@@ -193,6 +195,7 @@ def through(x):
 """
 
 
+@pytest.mark.long
 def test_what_is_called_by_way_of_a_ufunc_is_complete_before(place):
     (place / "lib.py").write_text(BEHIND_A_UFUNC)
     (place / "main.py").write_text("import lib\nprint(lib.through(3.0))")
