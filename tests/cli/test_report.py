@@ -330,6 +330,7 @@ def test_columns_are_hours_while_the_past_is_short():
     assert sum(column.hits for column in columns) == 3 * 399
 
 
+@pytest.mark.long
 @given(
     st.dictionaries(
         st.integers(0, 600_000), st.tuples(st.integers(0, 1 << 53), st.integers(0, 1 << 53)), min_size=1, max_size=20

@@ -237,6 +237,7 @@ print(json.dumps([said, nbcache.stats()]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", [KINDS, pytest.param(MORE_KINDS, marks=pytest.mark.long)], ids=["few", "more"])
 def test_kinds_of_functions(ran, text):
     """Each is the same in a process with another seed of hashes, or in another order where that depends on the seed."""
@@ -275,7 +276,7 @@ if __name__ == "__main__":
 IN_A_CHILD = 'multiprocessing.get_context("spawn").Pool(1).apply(work)'
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize(("first", "then"), [("work()", IN_A_CHILD), (IN_A_CHILD, "work()")], ids=["child", "parent"])
 def test_a_spawned_child_compiles_what_its_parent_does(ran, first, then):
     assert ran(SPAWNING.replace("FROM", first), MAKE) == [6, {}]

@@ -129,6 +129,7 @@ def test_fatal_errors_are_told_where_the_program_says(same, place_of):
     assert (status, said.splitlines()[1], told) == (-signal.SIGSEGV, "True", "Fatal Python error: Segmentation fault")
 
 
+@pytest.mark.long
 def test_a_first_call_is_made_as_without(same):
     assert same(SHOWN)[0] == 0
 

@@ -358,7 +358,7 @@ def test_requests_and_failures_with_wrong_dates(place, programs, clock):
         daemon.says("older than a day")
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_a_dead_daemon_s_date_is_in_the_future(place, programs, host):
     store = place / "store"

@@ -192,6 +192,7 @@ def test_what_is_no_file_is_said_once_and_left_alone(tmp_path):
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_strangers_do_not_fill_the_log(tmp_path):
     store = tmp_path / "store"
     with daemons.daemon(store) as daemon:

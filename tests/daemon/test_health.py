@@ -190,6 +190,7 @@ def test_who_gets_no_answer_is_told_what_to_do(busy, queue, advice, monkeypatch)
     assert advice in problem.advice
 
 
+@pytest.mark.long
 def test_a_daemon_that_dies_meanwhile(place):
     store = place / "store"
     with daemon(store) as running, hung(running):

@@ -113,7 +113,7 @@ def of_record(r):
 """
 
 
-@pytest.mark.every(10)
+@pytest.mark.long
 @pytest.mark.parametrize("what", OWN_TYPES)
 def test_types_that_only_the_program_has(place, what):
     """What has no name that another process finds goes by value, and the daemon's key is the program's."""

@@ -92,6 +92,7 @@ def test_a_hung_daemon_costs_no_more_than_the_bound(place):
     assert "no daemon answered in time" in outcome.stderr
 
 
+@pytest.mark.long
 def test_a_daemon_that_has_built_nothing_yet_gets_ready_and_is_not_waited_for(place):
     main, store = write(place, lib=LIB, main="import lib\nprint(lib.f(1))\n"), place / "store"
     with daemons.daemon(store) as daemon, daemons.hung(daemon):
@@ -137,6 +138,7 @@ def poisoned(place, name):
     return main, f"{1 + len(name)}\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "names",
     [

@@ -111,7 +111,7 @@ def test_what_a_program_puts_in_their_place_is_none_of_ours(tmp_path: Path, befo
     assert [outcome.stderr for outcome in cached] == [plain.stderr] * 2
 
 
-@pytest.mark.long
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["os.lstat", "os.readlink"])
 def test_what_can_not_be_noted_keeps_nothing_from_compiling(tmp_path: Path, name: str) -> None:
     """Python's library asks for these where nbcache asks whose a definition is."""
@@ -120,6 +120,7 @@ def test_what_can_not_be_noted_keeps_nothing_from_compiling(tmp_path: Path, name
     run_thrice(main, tmp_path / "store")
 
 
+@pytest.mark.long
 def test_a_program_that_refuses_imports_compiles(tmp_path: Path) -> None:
     main = tmp_path / "main.py"
     main.write_text(REFUSING)

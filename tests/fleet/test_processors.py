@@ -121,7 +121,7 @@ def test_without_a_ladder_no_other_level_is_taken(place):
     assert run(place, STRICT)[1]["builds_count"] >= 1
 
 
-@pytest.mark.every(6)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "program",
     [LOOSE, LOOSE_CALLEE, CONTRACTING, *OPEN.values()],

@@ -237,6 +237,7 @@ if sys.argv[1:]:
 """
 
 
+@pytest.mark.long
 def test_an_overload_that_is_owed_and_gone_is_a_miss(tmp_path):
     """What a hit promised, and what is compiled because its entry isn't there any more, stands among the misses."""
     program, store = tmp_path / "program.py", tmp_path / "store"

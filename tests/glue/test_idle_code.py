@@ -268,7 +268,7 @@ def test_what_runs_counts_by_what_it_reads(town, before, read):
 KNOWN = HELPERS.replace("(number for number in range(3))  # nothing can identify a generator", "3")
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize("town", [HELPERS, KNOWN], ids=["marked", "known"], indirect=True)
 def test_a_model_that_was_made_under_another_setting_is_nobody_elses(town):
     """Numba keeps it, so a program that changes the setting later compiles what no other process would."""

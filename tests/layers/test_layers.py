@@ -285,6 +285,7 @@ def test_a_declared_layer_is_found_without_importing_its_package(scene, site):
     assert run(scene, store="other", **with_site(site, NBCACHE_LAYERS="none"))[1]["sources"] == {}
 
 
+@pytest.mark.long
 def test_a_package_that_proposes_a_directory_brings_its_layer_to_users_who_set_nothing(scene, site):
     propose = "import nbcache; nbcache.enable('~/proposed', only_if_unset=True)\n"
     said, counted, _ = run(scene, propose + USE, store=None, **with_site(site, HOME=str(scene)))

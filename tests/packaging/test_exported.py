@@ -136,6 +136,7 @@ def test_it_is_tagged_for_this_platform_and_says_what_it_needs(wheel, environmen
     assert {"nbcache.LICENSE", "numba.LICENSE"} <= {path.name for path in about.rglob("*LICENSE*")}
 
 
+@pytest.mark.long
 def test_two_wheels_live_in_one_process(folder, tmp_path, wheel):
     done = export(folder, "2nd", "--package", "second")
     assert done.status == 0, done.stderr
@@ -232,6 +233,7 @@ def test_what_can_not_be_a_wheel_is_one_line(folder, argv, said):
     assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
+@pytest.mark.long
 def test_a_requirement_is_named(folder, tmp_path):
     done = export(folder, "mistaken", "--requires", "mistakes>=1")
     assert done.status == 0, done.stderr
@@ -244,6 +246,7 @@ def test_a_requirement_is_named(folder, tmp_path):
     assert done.stderr.strip().splitlines()[-1] == "mistakes.Mistake: -1"
 
 
+@pytest.mark.long
 def test_without_an_image_there_is_no_wheel(folder, tmp_path):
     done = proc.run(
         ["-m", "nbcache", "publish", "plain", "mine:add"], folder / "store", {"PATH": str(tmp_path)}, cwd=folder

@@ -146,6 +146,7 @@ def test_what_could_not_be_bound_is_bound_when_it_is_loaded_again(folder):
     alone(folder, program)
 
 
+@pytest.mark.long
 def test_what_several_share_is_sent_once(tmp_path):
     (tmp_path / "functions.py").write_text(textwrap.dedent(MODULE))
     heads = DUMPED + (

@@ -88,6 +88,7 @@ def test_defaults_of_every_kind_are_left_out(tmp_path):
     node(tmp_path / "store", HERE, tmp_path)
 
 
+@pytest.mark.long
 def test_a_signature_with_fewer_arguments_stands_for_such_a_call(tmp_path):
     (tmp_path / "functions.py").write_text(MODULE)
     published = """

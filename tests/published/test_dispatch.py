@@ -135,7 +135,7 @@ SETS = [
 ]
 
 
-@pytest.mark.every(4)
+@pytest.mark.long
 @pytest.mark.parametrize("unaligned", [False, True])
 def test_calls_are_answered_as_by_a_dispatcher_that_may_not_compile(tmp_path, way, unaligned):
     program = PROGRAM.format(sets=SETS, unaligned=unaligned)

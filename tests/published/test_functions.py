@@ -200,7 +200,7 @@ def test_a_process_that_has_numba_already_and_one_that_gets_it_later_use_both(st
         assert accumulator(store, order + textwrap.dedent(use), folder).stdout == expected
 
 
-@pytest.mark.every(10)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -359,6 +359,7 @@ def test_a_published_function_says_what_it_is(store, folder):
     ]
 
 
+@pytest.mark.long
 def test_one_half_of_a_recursion_brings_the_other_along(store, folder):
     accumulator(store, 'import functions; nbcache.publish("even", functions.even, ["b1(i8)"])', folder)
     assert node(store, 'even = nbcache.load("even"); print(even(10), even(7))', folder).stdout == "True False\n"

@@ -169,6 +169,7 @@ def test_nothing_is_unmapped_while_others_may_open_it(folder):
     node(folder / "store", COMMON + textwrap.dedent(program), folder)
 
 
+@pytest.mark.long
 def test_threads_that_load_and_let_go_of_the_same_names_get_in_nobody_s_way(folder):
     program = """
     failed = []

@@ -238,6 +238,7 @@ def test_the_build_of_what_is_no_library_is_its_content(tmp_path):
     assert build_in(os.devnull) is not None
 
 
+@pytest.mark.long
 def test_linear_algebra_is_refused_where_scipy_is_not(place):
     """The call ended the process."""
     pytest.importorskip("scipy")

@@ -119,6 +119,7 @@ def test_a_node_with_llvmlite_and_no_numba_loads_with_llvm(published, tmp_path, 
     assert run(environment(tmp_path, "llvmlite"), published, textwrap.dedent(without) + USE) == EXPECTED
 
 
+@pytest.mark.long
 def test_a_node_without_llvm_and_image_says_what_to_install(published, tmp_path):
     without = """
     import nbcache.published.images as images

@@ -170,6 +170,7 @@ def said(tmp_path_factory):
     return dict(zip(CASES, lines, strict=True))
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("case", CASES)
 def test_what_needs_numba_is_refused_with_the_reason(said, case):
     assert said[case].startswith("NotPublishableError: ")
@@ -182,6 +183,7 @@ def test_each_reason_says_what_to_do(said, case):
     assert reason.partition(": ")[2]
 
 
+@pytest.mark.long
 def test_what_was_compiled_for_literals_alone_is_published_for_plain_types(folder):
     program = (
         ATTEMPT

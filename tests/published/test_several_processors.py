@@ -111,6 +111,7 @@ def test_what_nobody_knows_is_refused(tmp_path, cpu, why):
     assert "no code can be built here for cpu=" in said and why in said and "known are" in said
 
 
+@pytest.mark.long
 @here
 def test_without_a_linker_there_is_nothing_for_a_certain_processor(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))

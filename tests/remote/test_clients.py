@@ -226,6 +226,7 @@ def test_what_a_helper_is_told_of_settings_is_what_they_are(tmp_path):
         helper.read_settings(helper.written(settings).replace(b'"v": 3', b'"v": 2'))
 
 
+@pytest.mark.long
 def test_a_helper_ends_when_it_is_told_to(fleet, tmp_path):
     with remotes.redis(tmp_path) as (address, _):
         host = fleet.host("host", address)

@@ -447,6 +447,7 @@ def test_what_is_replaced_or_taken_back_by_a_clock_that_is_behind_is_so_all_the_
     assert there.store.names.write("sales.revenue", found.manifest, digests=found.files).created > taken_back > later
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("meanwhile", ["from-elsewhere", "here"])
 @pytest.mark.parametrize("what", ["an-older-one", "a-withdrawal"])
 def test_who_is_slow_brings_nothing_back(tier, tmp_path, made, meanwhile, what, monkeypatch):

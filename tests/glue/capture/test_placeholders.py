@@ -166,6 +166,7 @@ print(run(f), first, second)
     same.everywhere(place, text)
 
 
+@pytest.mark.long
 def test_functions_of_two_namespaces_read_their_own_globals(place):
     text = f"""{HEAD}
 SOURCE = '''

@@ -36,7 +36,7 @@ print(sys.argv[1], type(found).__name__, isinstance(found, list | tuple) and fou
 WAYS = ["pop", "setdefault", "popped", "copied", "deleted", "cleared", "merged", "merged into", "backwards"]
 
 
-@pytest.mark.every(9)
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_metadata_can_be_changed_like_a_dictionary(tmp_path, way):
     plain = proc.run(["-c", TAKEN, way], None, cwd=tmp_path)

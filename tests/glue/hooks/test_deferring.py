@@ -207,6 +207,7 @@ print(sum(g.stats.cache_hits.values()))
 """
 
 
+@pytest.mark.long
 def test_who_had_no_descriptors_for_a_while_finds_what_others_compiled(filled):
     for exhausts, hits in ((False, "0\n"), (True, "1\n")):
         outcome = proc.run(["-c", BEGIN + FREED.format(exhausts=exhausts)], filled / "store", cwd=filled)

@@ -125,6 +125,7 @@ def test_who_was_compiled_earlier_keeps_its_pointer(run, unused):
         assert run(early)[0] == "1.540302\n"
 
 
+@pytest.mark.long
 def test_what_a_hit_promises_keeps_its_pointer(run):
     program = LIBRARY + REBOUND.format(early="f(1.0)", unused="") + "print(round(g(1.0), 6))\n"
     for _ in range(2):

@@ -126,6 +126,7 @@ print(h(1), events.seen, "addition" in sys.modules)
 """
 
 
+@pytest.mark.long
 def test_what_the_program_registers_itself_has_none_loaded(place):
     assert place.run(MAIN + OWN).endswith("True\n")
     assert place.run(MAIN + OWN) == "2 2 [] False\n6 [] False\n"
@@ -201,6 +202,7 @@ events.Settings, events.SETTINGS, events.TABLE = Settings, Settings(), []
 """
 
 
+@pytest.mark.long
 def test_a_package_that_changed_is_loaded_again(place):
     place.run()
     assert place.run().endswith("False\n")

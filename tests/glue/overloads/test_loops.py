@@ -116,6 +116,7 @@ def filled(tmp_path_factory):
     return folder / "store"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("does", [
     ("doubles", "rebind", "integers", "both"),
     ("rebind", "integers", "both"),
@@ -126,7 +127,6 @@ def filled(tmp_path_factory):
     ("fast", "doubles"),
     ("doubles", "fast"),
 ], ids=" ".join)  # fmt: skip
-@pytest.mark.every(32)
 def test_what_a_loop_was_made_from_counts(tmp_path, filled, does):
     shutil.copytree(filled, tmp_path / "store")
     plain = answers(tmp_path, *does, store=None)[0]

@@ -163,6 +163,7 @@ def test_what_a_module_compiles_on_import_is_what_a_program_looks_for(place):
     assert not told["functions"]
 
 
+@pytest.mark.long
 def test_what_numba_refuses_is_refused(place):
     (place / "refusing.py").write_text(REFUSING)
     (place / "main.py").write_text("import refusing\nprint(refusing.message)")
