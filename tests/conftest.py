@@ -12,6 +12,8 @@ import pytest
 from nbtest import proc
 
 HERE = Path(__file__).parent
+# OpenBLAS's threads wait busily for their first work: a sixth of the processor time that a child takes to import Numba.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Compiling and shared machines are slow at random: timeouts are pytest's business.
 hypothesis.settings.register_profile("nbcache", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("nbcache")
