@@ -251,6 +251,26 @@ def test_kinds_of_functions(ran, text):
     assert not stats["published"]
 
 
+PRINTING = """
+import json, numba, nbcache
+@numba.njit
+def told(x):
+    if x < 0:
+        print("below\\nzero", x)
+        raise ValueError("negative")
+    return x + 1
+print(json.dumps([told(2.0), nbcache.stats()["checks"]]))
+"""
+
+
+def test_what_prints_and_raises_is_the_same(ran):
+    """Compiled code has a constant that is named by each text it prints: line ends are in these names."""
+    assert ran(PRINTING, MAKE) == [3.0, {}]
+    found, checks = ran(PRINTING, CHECK)
+    assert found == 3.0
+    assert set(checks) == {reasons.SAME}
+
+
 SPAWNING = """
 import json, multiprocessing, numba, nbcache
 from numba.experimental import jitclass

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SECTION: Final = "ir"
 """The section of an entry that has the digests, behind the version of what they are of."""
-_VERSION: Final = b"\x04"
+_VERSION: Final = b"\x05"
 """It rises with whatever changes a digest of one and the same code."""
 _SIZE: Final = 16
 _EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in range(1, 3 * _SIZE, _SIZE))
@@ -48,6 +48,8 @@ _LENGTH_OF_TEXT = re.compile(r'\[\d+ x i8\](?=(?:, \[\d+ x i8\])?\*? (?:@|c"))')
 _NAME = r'@(?:"[^"]*"|[\w.$-]+)'
 _NAMED, _TEXT_OR_NAMED = re.compile(f"({_NAME})"), re.compile(f'(c"[^"]*"|{_NAME})')
 """Names of symbols; where constants are, whose last byte may be an ``@``, these as well."""
+_BROKEN = re.compile(r'\n(@"[^"\n]*\n[^"]*")')
+"""Names over several lines, where they are defined: a text that compiled code prints names the constant it is in."""
 _QUOTED = re.compile(r'c"__numba_[a-z_]+_0x[^"]*"')
 """Constants that Numba makes of such names."""
 _SHOWN = re.compile(r" at 0x[0-9a-f]+")
@@ -163,6 +165,8 @@ def canonical(module: str) -> str:
     names: dict[str, str] = {}
     if _SPAWNED_MAIN in module:
         module = module.replace(_SPAWNED_MAIN, _MAIN)
+    for name in _BROKEN.findall(module):
+        module = module.replace(name, name.replace("\n", r"\0A"))
     module = _LENGTH_OF_TEXT.sub("[]", module)
     # llvmlite has constants among functions.
     first, *others = module[max(0, module.find("\ntarget ")) :].split("\n@")

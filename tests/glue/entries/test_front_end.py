@@ -130,6 +130,17 @@ def test_a_constant_whose_last_byte_is_an_at_sign():
     )
 
 
+def test_a_name_over_several_lines():
+    text = (
+        '\ntarget\n@".const.\n" = internal constant [2 x i8] c"\\0a\\00"\n'
+        '@".const.pickledata.{0}" = internal constant [1 x i8] c"a"\n'
+        'define ptr @f() {{\n  %a = load ptr, ptr @".const.\n"\n  %b = load ptr, ptr @".const.pickledata.{0}"\n}}\n'
+    )
+    made = front_end.canonical(text.format(123456789012))
+    assert made == front_end.canonical(text.format(210987654321))
+    assert made != front_end.canonical(text.format(123456789012).replace('c"a"', 'c"b"'))
+
+
 def test_a_spawned_main_module_is_the_main_module(canonical, module):
     env = "_ZN08NumbaEnv{}1fB37v1" + "1" * 35
     spawned = module.replace("[9 x", "[13 x")
