@@ -238,7 +238,7 @@ print(json.dumps([said, nbcache.stats()]))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("text", [KINDS, pytest.param(MORE_KINDS, marks=pytest.mark.long)], ids=["few", "more"])
+@pytest.mark.parametrize("text", [KINDS, MORE_KINDS], ids=["few", "more"])
 def test_kinds_of_functions(ran, text):
     """Each is the same in a process with another seed of hashes, or in another order where that depends on the seed."""
     made, _ = ran(text, MAKE)

@@ -193,7 +193,7 @@ def test_a_job_that_fills_the_store_costs_nobody_else_an_entry(town):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", [pytest.param("evicted", marks=pytest.mark.long), "set aside"])
+@pytest.mark.parametrize("how", ["evicted", "set aside"])
 def test_who_asks_for_another_s_key_finds_what_is_built_for_him(town, how):
     with town.daemon("--workers", "1") as daemon:
         main = town.write("bob", "good")

@@ -142,8 +142,8 @@ def poisoned(place, name):
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(list(POISON), id="all", marks=pytest.mark.long),
-        *(pytest.param([name], id=name, marks=pytest.mark.long if name != "segfaults" else []) for name in POISON),
+        pytest.param(list(POISON), id="all"),
+        *(pytest.param([name], id=name) for name in POISON),
     ],
 )
 def test_poison_is_told_and_does_not_spread(place, names):

@@ -132,10 +132,7 @@ KINDS = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(each, marks=[pytest.mark.long] if each in {"dictionary", "instance"} else []) for each in KINDS],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_closures_keep_their_own(place, kind):
     definitions, changed = KINDS[kind]
     same.everywhere(place, TWINS.format(definitions=definitions, **{**LISTS, **changed}))
