@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.distributions import Distributions
     from nbcache.glue.identity.registrations import ExtensionIndex
 
-VERSION = 7
+VERSION = 8
 MOST_BYTES = 4 << 20
 """Where more than this is no distribution's, the packages are loaded each time: to read it would take as long."""
 
@@ -246,12 +246,14 @@ def _inside(value: Any) -> Any:
 def _held(holder: Any) -> list[Any]:
     if type(holder) in {list, set}:
         return [*holder]
-    return [part for item in [*dict(holder).items()] if _counts(*item) for part in item]
+    # What nothing loaded is a name under which C code that is loaded finds the classes it shares: Cython's runtime.
+    uncounted = (ModuleType, type) if holder.get("__loader__", holder) is None else ModuleType
+    return [part for item in [*dict(holder).items()] if _counts(*item, uncounted) for part in item]
 
 
-def _counts(name: object, value: object) -> bool:
+def _counts(name: object, value: object, uncounted: Any) -> bool:
     """Whether that is no module, which becomes a member of its package, and nothing that Python keeps there."""
-    return not issubclass(type(value), ModuleType) and not (type(name) is str and name.startswith("__"))
+    return not issubclass(type(value), uncounted) and not (type(name) is str and name.startswith("__"))
 
 
 def _roots_in(entries: str) -> list[str]:

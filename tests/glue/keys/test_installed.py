@@ -148,6 +148,22 @@ def test_who_imported_it_himself_leaves_nothing_behind_for_others(place):
     assert place.run(main) == "3 2 [] False\n"
 
 
+def test_classes_that_c_code_shares_are_nobody_elses(place):
+    """As Cython's, in a module that nobody imported and that each module built by it adds to."""
+    place.extend(init=SHARE)
+    main = MAIN.replace("import events\n", f"import events\n{SHARED}", 1)
+    for expected in ("2 2 ['f', 'g'] True\n", "2 2 [] False\n"):
+        assert place.run(main) == expected
+
+
+SHARED = """
+from types import ModuleType
+sys.modules["_shared_by_c"] = ModuleType("_shared_by_c")  # as PyImport_AddModule makes it
+sys.modules["_shared_by_c"].first = type("first", (), {"__module__": "_shared_by_c"})
+"""
+SHARE = 'import sys; sys.modules["_shared_by_c"].second = type("second", (), {"__module__": "_shared_by_c"})'
+
+
 def test_what_changes_numba_is_loaded_at_once(place):
     place.extend(init="import numba.core.typeinfer as inner; inner.added = lambda: 1")
     for compiled in ("['f', 'g']", "[]"):

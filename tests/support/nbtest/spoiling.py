@@ -58,8 +58,22 @@ def damage(store, section, position="middle", kind=None):
 
 def damaged(store):
     """Return the functions whose entries have a section that isn't what was written."""
-    entries = (entry.parse(path.read_bytes()) for path in (store / "v1/objects").glob("??/*.nbo"))
-    return {each.header.function for each in entries if any(each.section(name) is None for name in each.section_sizes)}
+    return {header.function for header, sound in _entries(store) if not sound}
+
+
+def not_built_again(store):
+    """Return the functions with an entry that is damaged, and none of that kind and signature that isn't.
+
+    A wrapper's key has the build of its kernel in it: once that is built again, nobody asks for the wrapper before.
+    """
+    entries = [((each.kind, each.function, each.signature), sound) for each, sound in _entries(store)]
+    return {what for what, sound in entries if not sound} - {what for what, sound in entries if sound}
+
+
+def _entries(store):
+    for path in (store / "v1/objects").glob("??/*.nbo"):
+        each = entry.parse(path.read_bytes())
+        yield each.header, all(each.section(name) is not None for name in each.section_sizes)
 
 
 def condemn(root, digest, key, deaths=first_calls.PLACES, function="mod:a"):
