@@ -261,7 +261,7 @@ class Lookup:
 
     def load_rest(self) -> None:
         """Load what hits put off: nobody will see to it any more."""
-        deferring.load()
+        deferring.load_whole()
 
     def finish(self) -> None:
         """The process ends well."""

@@ -14,13 +14,14 @@ def warm() -> None:
     from numba.core import entrypoints
 
     from nbcache.glue import foreign  # noqa: F401  what a job needs besides
-    from nbcache.glue.hooks import deferring
+    from nbcache.glue.hooks import deferring, linear_algebra
     from nbcache.glue.identity import distributions
     from nbcache.glue.keys import conditions
 
     # What the children run is what was imported now, whatever is installed by the time when one of them is forked.
     conditions.toolchain_components(distributions.Distributions())
     deferring.load_all(entrypoints.init_all)
+    linear_algebra.load()
 
 
 def warm_for_kernels() -> None:

@@ -36,6 +36,7 @@ from numba.core.typing.typeof import typeof_impl
 import _nbcache
 from nbcache import process
 from nbcache.glue import marks
+from nbcache.glue.hooks import linear_algebra
 from nbcache.glue.identity.declared import declares_extensions
 from nbcache.passing import let_pass, suppressed
 
@@ -73,9 +74,9 @@ _SPARE: Final = 3
 class _Rest:
     """What is to be loaded in this process, and what stands in places of others' until it is."""
 
-    def __init__(self, maker: KeyMaker, needed: tuple[str, ...]) -> None:
-        self._maker = maker
-        self._needed = needed
+    def __init__(self, load_it: Callable[[], None], packages: tuple[str, ...] = ()) -> None:
+        self._load_it = load_it
+        self._package_names = packages
         self.is_loading = False
         self._spare: list[int] = []
         self._file = (0, 0)
@@ -85,14 +86,14 @@ class _Rest:
     def put_off(self) -> None:
         """Stand in the places."""
         if process.os.geteuid() == 0 and _is_bound_elsewhere():
-            load()
+            load_whole()
             return
         self._stand_in(os)
         if "resource" in sys.modules or "resource" in sys.builtin_module_names:
             self._attend_limits()
         else:
             _nbcache.watch("resource", self._attend_limits)
-        for name in _PACKAGES:
+        for name in self._package_names:
             package = sys.modules.get(name)
             if type(package) is ModuleType:
                 package.__class__ = _Package
@@ -101,7 +102,7 @@ class _Rest:
             self._reserve()
 
     def _attend_limits(self) -> None:
-        if _rest is self:
+        if self in (_rest, _linear_algebra):
             self._stand_in(importlib.import_module("resource"))
 
     def _stand_in(self, module: Any) -> None:
@@ -149,19 +150,18 @@ class _Rest:
         self._spare.clear()
 
     def load(self) -> None:
-        """Import it and fill the registries, as the first compilation of a process does."""
+        """Import it, and take the stand-ins out of the places."""
+        self.is_loading = True
         self.make_room()
         try:
-            load_all(self._maker.installed.load)
-            for name in self._needed:
-                importlib.import_module(name)
-            # A key reads files of Numba's that was loaded late: unreadable ones would make it another key.
-            self._maker.conditions.digest()
+            self._load_it()
         except Exception as raised:  # noqa: BLE001  who compiles meets it again, as without nbcache
             let_pass(raised)
+        finally:
+            self.is_loading = False
+        self._give_back()
 
-    def give_back(self) -> None:
-        """Take the stand-ins out of the places."""
+    def _give_back(self) -> None:
         for module, name, original, stand_in in self._stand_ins:
             if vars(module).get(name) is stand_in:
                 setattr(module, name, original)
@@ -172,6 +172,8 @@ class _Rest:
 
 _rest: _Rest | None = None
 """None while there is nothing that was put off."""
+_linear_algebra: _Rest | None = None
+"""The same for SciPy's, which no compilation loads that doesn't call it."""
 
 
 def put_off(maker: KeyMaker, needed: tuple[str, ...]) -> None:
@@ -179,14 +181,22 @@ def put_off(maker: KeyMaker, needed: tuple[str, ...]) -> None:
 
     *needed*: modules that the client needs then.
     """
+
+    def load_it() -> None:
+        load_all(maker.installed.load)
+        for name in needed:
+            importlib.import_module(name)
+        # A key reads files of Numba's that was loaded late: unreadable ones would make it another key.
+        maker.conditions.digest()
+
     global _rest
     if _rest is None and _LAST not in sys.modules:
-        _rest = _Rest(maker, needed)
+        _rest = _Rest(load_it, _PACKAGES)
         _rest.put_off()
 
 
 def load() -> None:
-    """Load what was put off."""
+    """Load what was put off by hits, as a compilation does."""
     global _rest
     if _rest is None:
         return
@@ -195,19 +205,34 @@ def load() -> None:
         rest = _rest
         if rest is None or rest.is_loading:  # further up in this thread
             return
-        rest.is_loading = True
-        try:
+        rest.load()
+        _rest = None
+        _put_off_linear_algebra()
+
+
+def load_whole() -> None:
+    """Load all that was put off: later it may not be possible any more."""
+    global _linear_algebra
+    load()
+    with compiler_lock.global_compiler_lock._lock:
+        rest = _linear_algebra
+        if rest is not None and not rest.is_loading:
             rest.load()
-            rest.give_back()
-            _rest = None
-        finally:
-            rest.is_loading = False
+            _linear_algebra = None
+
+
+def _put_off_linear_algebra() -> None:
+    global _linear_algebra
+    if _rest is None and _linear_algebra is None and linear_algebra.is_missing():
+        _linear_algebra = _Rest(linear_algebra.load)
+        _linear_algebra.put_off()
 
 
 def make_room() -> None:
     """Something may be compiled now: where the program has nearly used up its descriptors, load all before that."""
-    if _rest is not None and not _rest.is_loading and not _rest.has_room():
-        load()
+    rest = _rest or _linear_algebra
+    if rest is not None and not rest.is_loading and not rest.has_room():
+        load_whole()
 
 
 def load_all(load_extensions: Callable[[], None]) -> None:
@@ -240,7 +265,7 @@ def _loading_first(original: Any) -> Callable[..., Any]:
     @functools.wraps(original)
     def give_up(*args: Any, **kwargs: Any) -> Any:
         if not _is_about_to_execute(sys._getframe(1)):
-            load()
+            load_whole()
         return original(*args, **kwargs)
 
     return give_up
@@ -267,7 +292,9 @@ def loaded_whole(original: Any, _session: Session) -> Any:
     @functools.wraps(original)
     def load_additional_registries(self: Any) -> None:
         load()
+        linear_algebra.presume()
         original(self)
+        _put_off_linear_algebra()
 
     return load_additional_registries
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue.identity.mutations import Mutations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 ROOTS = ("numba", "llvmlite")
 _LEFT_OUT = (
@@ -147,6 +147,12 @@ def note_all() -> None:
 def note_part(module: ModuleType) -> None:
     """One of Numba's modules was just imported, after Numba."""
     note(of_numba([module.__name__]), whole=True)
+    if (then := afterwards.pop(module.__name__, None)) is not None:
+        then(module)
+
+
+afterwards: dict[str, Callable[[ModuleType], None]] = {}
+"""What waits for the import of one of Numba's modules, by its name, to change something in it."""
 
 
 def note(modules: Iterable[tuple[str, ModuleType]], *, whole: bool) -> None:

@@ -111,7 +111,9 @@ def _has_linear_algebra() -> bool:
 
     Numba asks by importing them, which would cost a hit 100 ms; a look at the files must do.
     """
-    spec = importlib.util.find_spec("scipy")
+    spec = None
+    with suppressed(ImportError, ValueError):  # somebody's finder keeps it away, or his module says nothing
+        spec = importlib.util.find_spec("scipy")
     for root in (spec.submodule_search_locations or ()) if spec is not None else ():
         with suppressed(OSError):
             names = os.listdir(os.path.join(root, "linalg"))

@@ -1,0 +1,101 @@
+"""SciPy's linear algebra is imported when something calls it, and Numba is none the wiser."""
+
+import os
+
+import pytest
+from nbtest import proc
+
+FIRST = """
+import sys
+import numpy as np
+from numba import njit
+
+@njit
+def first(x):
+    return x + 1
+
+@njit
+def product(a, b):
+    return np.dot(a, b)
+
+@njit
+def inverse(a):
+    return np.linalg.inv(a)
+
+first(1)
+"""
+MODULES = """
+from numba.np import arraymath, linalg
+asker = sys.modules[arraymath._check_blas.__module__]
+print(sorted(name for name in sys.modules if name.partition(".")[0] == "numba"))
+print(asker._HAVE_BLAS, asker.ensure_blas is linalg.ensure_blas, linalg.ensure_blas.__module__)
+"""
+CALLS = """
+a = np.eye(2) * 4
+print(product(a, a), inverse(a))
+"""
+LOADED = 'print("scipy.linalg" in sys.modules)\n'
+
+
+def run(store, code, **extra):
+    outcome = proc.run(["-c", code], store, {**proc.SCIPY, **extra})
+    assert "internal error" not in outcome.stderr
+    return outcome
+
+
+def test_it_is_imported_by_what_calls_it(tmp_path):
+    told = LOADED + CALLS + LOADED
+    plain = run(None, FIRST + CALLS).stdout
+    assert run(tmp_path, FIRST + told).said == (0, f"False\n{plain}True\n")
+    compiled = tmp_path / "compiled"
+    assert run(tmp_path, FIRST + told, NBTEST_EVENTS=str(compiled)).said == (0, f"False\n{plain}True\n")
+    assert '"functions": []' in compiled.read_text()
+
+
+def test_numba_has_what_it_has_without_it(tmp_path):
+    said = run(tmp_path, FIRST + MODULES)
+    assert said.stdout.endswith("True True numba.np.linalg\n")
+    assert said.said == run(None, FIRST + MODULES).said
+
+
+FINDER = """
+import sys
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            raise ImportError("not for you")
+sys.meta_path.insert(0, Without())
+"""
+FUNCTION = """
+import builtins
+original = builtins.__import__
+def without(name, *args, **kwargs):
+    if name.startswith({name!r}):
+        raise ImportError("not for you")
+    return original(name, *args, **kwargs)
+builtins.__import__ = without
+"""
+WAYS = {"finder": FINDER, "table": "import sys\nsys.modules[{name!r}] = None\n", "function": FUNCTION}
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("name", ["scipy", "scipy.linalg", "scipy.linalg.cython_blas"])
+@pytest.mark.parametrize("way", WAYS)
+def test_who_keeps_it_away_is_heeded(tmp_path, way, name):
+    code = WAYS[way].format(name=name) + FIRST
+    code += "\ntry:\n    product(np.eye(2), np.eye(2))\nexcept Exception as raised:\n    print(repr(raised))\n"
+    plain = run(None, code)
+    assert "scipy 0.16+ is required" in plain.stdout
+    for _ in range(2):
+        assert run(tmp_path, code).said == plain.said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives up other files")
+def test_what_a_process_gave_up_after_its_first_compilation_it_needs_no_more(tmp_path):
+    """Also where it has been put off once more, by a compilation that followed a hit."""
+    (tmp_path / "empty").mkdir()
+    giving_up = f"import os\nos.chroot({str(tmp_path / 'empty')!r})\nos.chdir('/')\n"
+    plain = run(None, FIRST + CALLS).said
+    assert run(tmp_path / "store", FIRST + giving_up + CALLS).said == plain
+    after_hit = FIRST + "njit(lambda x: x - 3)(1)\n" + LOADED + giving_up + LOADED + CALLS
+    assert run(tmp_path / "store", after_hit).said == (0, f"False\nTrue\n{plain[1]}")
