@@ -222,8 +222,12 @@ def load_whole() -> None:
 
 
 def _put_off_linear_algebra() -> None:
+    """Numba was told that it is there; once something has imported it, nothing stands in anybody's place any more."""
     global _linear_algebra
-    if _rest is None and _linear_algebra is None and linear_algebra.is_missing():
+    is_missing = linear_algebra.is_missing()
+    if _linear_algebra is not None and not is_missing:
+        load_whole()
+    elif _rest is None and _linear_algebra is None and is_missing:
         _linear_algebra = _Rest(linear_algebra.load)
         _linear_algebra.put_off()
 

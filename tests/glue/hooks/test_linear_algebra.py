@@ -58,6 +58,24 @@ def test_numba_has_what_it_has_without_it(tmp_path):
     assert said.said == run(None, FIRST + MODULES).said
 
 
+PLACES = """
+import os, posix
+def places():
+    opened = [os.path.realpath(entry.path) for entry in os.scandir("/proc/self/fd")]
+    return os.chroot is posix.chroot, sum("pipe:" in path for path in opened)
+before = places()
+first(1.0)
+print(places() == before)
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs Linux")
+def test_once_it_is_there_nothing_stands_in_anybodys_place(tmp_path):
+    code = FIRST.removesuffix("first(1)\n") + PLACES + CALLS + "first(1)\nprint(places() == before)\n"
+    said = run(tmp_path / "store", code).stdout.splitlines()
+    assert (said[0], said[-1]) == ("False", "True")
+
+
 FINDER = """
 import sys
 class Without:
