@@ -117,7 +117,8 @@ ONLY_FOR_MISSES = {
     *("glue.identity." + name for name in ("attributes", "changes", "files", "instances", "kinds", "reach")),
     *("glue.identity.describe_" + name for name in ("foreign", "numpy", "python")),
     *("glue.keys." + name for name in ("choices", "targets")),
-    *("errors", "glue.hooks.policy", "glue.published", "glue.requests", "metrics", "plain", "protocol", "regular"),
+    *("glue.hooks." + name for name in ("linear_algebra", "policy")),
+    *("errors", "glue.published", "glue.requests", "metrics", "plain", "protocol", "regular"),
     *("store." + name for name in ("atomic", "folders", "listing", "locks", "publish", "usage")),
 }
 SLOW = {

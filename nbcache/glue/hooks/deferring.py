@@ -36,7 +36,6 @@ from numba.core.typing.typeof import typeof_impl
 import _nbcache
 from nbcache import process
 from nbcache.glue import marks
-from nbcache.glue.hooks import linear_algebra
 from nbcache.glue.identity.declared import declares_extensions
 from nbcache.passing import let_pass, suppressed
 
@@ -223,6 +222,8 @@ def load_whole() -> None:
 
 def _put_off_linear_algebra() -> None:
     """Numba was told that it is there; once something has imported it, nothing stands in anybody's place any more."""
+    from nbcache.glue.hooks import linear_algebra  # a process that only hits asks for none
+
     global _linear_algebra
     is_missing = linear_algebra.is_missing()
     if _linear_algebra is not None and not is_missing:
@@ -295,6 +296,8 @@ def loaded_whole(original: Any, _session: Session) -> Any:
 
     @functools.wraps(original)
     def load_additional_registries(self: Any) -> None:
+        from nbcache.glue.hooks import linear_algebra  # as above
+
         load()
         linear_algebra.presume()
         original(self)
