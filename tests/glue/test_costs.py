@@ -71,9 +71,9 @@ def test_what_hits_cost(tmp_path):
     assert decorated.get("pickle loads", 0) == 0, decorated
     assert first["pickle loads"] == 2, first
     assert first["files opened"] <= 2 + metadata_files(), first
-    # The files of Numba, llvmlite and NumPy lie in 40 folders, and are some 350 (`nbcache.glue.identity.distributions`).
-    # They are looked at when nbcache wakes, and a hit looks at none of them.
-    assert 300 <= decorated["stats"] <= 900, decorated
+    # The files of Numba, llvmlite and NumPy, some 350, were looked at when Numba's import was over (identity/listed.py),
+    # before anything was counted.
+    assert decorated["stats"] <= 100, decorated
     assert first.get("listings", 0) <= len(sys.path) + 2, first
     assert first["stats"] <= 100, first
     each = {name: count / FURTHER for name, count in further.items()}
