@@ -58,6 +58,29 @@ def test_numba_has_what_it_has_without_it(tmp_path):
     assert said.said == run(None, FIRST + MODULES).said
 
 
+CHOOSER = """
+from numba.extending import overload
+
+def size(a):
+    return a.size
+
+@overload(size)
+def choose(a):
+    import scipy.linalg
+    size = int(scipy.linalg.__name__ == "scipy.linalg")
+    return (lambda a: a.size) if size else None
+
+print(njit(lambda a: size(a))(np.eye(3)))
+"""
+
+
+def test_who_imports_it_while_he_is_asked_finds_it_as_in_plain_numba(tmp_path):
+    for number in range(2):
+        compiled = tmp_path / f"compiled{number}"
+        assert run(tmp_path / "store", FIRST + CHOOSER, NBTEST_EVENTS=str(compiled)).said == (0, "9\n")
+    assert '"functions": []' in compiled.read_text()
+
+
 PLACES = """
 import os, posix
 def places():
