@@ -160,7 +160,7 @@ def ufunc(a, b):
 def gufunc(a, out):
     for i in range(a.size):
         out[i] = a[i] + 2
-@cfunc("f8(f8)")
+@cfunc("f8(f8)", fastmath={"nsz", "arcp", "contract", "afn", "reassoc"})
 def callback(x):
     return x + 1
 @njit
