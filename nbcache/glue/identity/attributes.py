@@ -14,7 +14,7 @@ from nbcache.glue.identity.node import ANYTHING, Node
 from nbcache.glue.identity.ownership import toolchain_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 IGNORED_MEMBERS = frozenset(
     {
@@ -52,11 +52,13 @@ def ignored_members(cls: type) -> frozenset[str]:
     return IGNORED_MEMBERS | _MEMOS_OF_TEMPLATES if is_template(cls) else IGNORED_MEMBERS
 
 
-def describe_attributes(node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATTRIBUTES) -> None:
-    """What was set on a function or the like; code that runs while compiling may read it."""
+def describe_attributes(
+    node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATTRIBUTES, read: Callable[[Any], Any] = vars
+) -> None:
+    """What was set on a function or the like, which *read* finds; code that runs while compiling may read it."""
 
     def found(known: weakref.ref[Any]) -> list[object]:
-        attributes = vars(known())
+        attributes = read(known())
         # What it has from what it wraps is described there.
         wrapped = attributes.get("__wrapped__")
         names = [

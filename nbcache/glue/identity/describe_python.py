@@ -45,6 +45,7 @@ from nbcache.glue.identity.ownership import (
     toolchain_name,
 )
 from nbcache.glue.identity.state import registered_below
+from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.node import Describer
@@ -370,11 +371,25 @@ def _describe_field_of_tuple(node: Node, getter: Any) -> None:
     node.value("documentation", getter.__doc__)
 
 
+_OF_TYPE_VARIABLES = (
+    "__bound__", "__constraints__", "__covariant__", "__contravariant__", "__default__", "__type_params__", "__value__"
+)  # fmt: skip
+
+
 def _describe_type_variable(node: Node, variable: Any) -> None:
+    """One, or an alias of a type: their pickles are a name."""
     node.title = f"type variable {variable.__name__}"
-    node.value("limits", (variable.__bound__, variable.__constraints__, variable.__covariant__,
-                          variable.__contravariant__))  # fmt: skip
-    describe_attributes(node, variable)
+    said = []
+    for name in _OF_TYPE_VARIABLES:
+        try:
+            said.append(getattr(variable, name, None))
+        except Exception as raised:  # noqa: BLE001  it is evaluated now, and may be there for checkers of types alone
+            let_pass(raised)
+            node.volatile = True
+            said.append(type(raised).__name__)
+    node.value("limits", tuple(said))
+    if dictionary_of(variable) is not None:
+        describe_attributes(node, variable, read=dictionary_of)  # from Python 3.12 on, it has no ``__dict__``
 
 
 def _describe_tuple(node: Node, value: tuple[Any, ...]) -> None:
@@ -407,5 +422,5 @@ DESCRIBERS: dict[type, Describer] = {
 }
 BY_NAME: dict[str, Describer] = {
     "logging:Logger": _describe_logger,
-    "typing:TypeVar": _describe_type_variable,
+    **{f"typing:{kind}": _describe_type_variable for kind in ("TypeVar", "ParamSpec", "TypeVarTuple", "TypeAliasType")},
 }

@@ -547,6 +547,10 @@ PAIRS = {
     "union": lambda: (int | None, float | None),
     "literal": lambda: (typing.Literal[1], typing.Literal[True]),
     "type variable": lambda: (typing.TypeVar("T", bound=int), typing.TypeVar("T", bound=float)),
+    "type variable's attribute": lambda: [type_variable(weight) for weight in (1, 2)],
+    "type variable's default": lambda: newer(13, "class C[T = {}]: pass"),
+    "parameters of a type": lambda: [typing.ParamSpec("P", bound=bound) for bound in (int, float)],
+    "alias of a type": lambda: newer(12, "type C = list[{}]"),
     "new type": lambda: (typing.NewType("T", int), typing.NewType("T", float)),
     "ctypes structure": lambda: [
         user(f"import ctypes\nclass C(ctypes.Structure):\n    _fields_ = [('x', ctypes.c_{kind})]") for kind in ("int", "long")
@@ -577,6 +581,20 @@ PAIRS = {
 def zeros(shape):
     """Rows of a base of *shape*, transposed: with one of them, both orders are contiguous."""
     return np.zeros(shape).T
+
+
+def type_variable(weight):
+    """One on which somebody set an attribute: from Python 3.12 on, its dictionary has no name."""
+    T = typing.TypeVar("T")
+    T.weight = weight
+    return T
+
+
+def newer(minor, text):
+    """For two types, what *text* defines, in the grammar of a Python that may be newer than this one."""
+    if sys.version_info < (3, minor):
+        pytest.skip(f"needs Python 3.{minor}")
+    return [user(text.format(kind)) for kind in ("int", "float")]
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
@@ -623,6 +641,9 @@ COMMON = {
     "numpy record": record,
     "numba type": lambda: nbtypes.float64[:],
     "single dispatch": lambda: functools.singledispatch(user("def C(x): pass")),
+    "type variable": lambda: type_variable(1),
+    "alias of a type for checkers alone": lambda: newer(12, "type C = {} | Undefined")[0],
+    "generic class": lambda: user("import typing\nclass C(typing.Generic[typing.TypeVar('T')]): pass"),
     "optional": lambda: typing.Optional[int],  # noqa: UP045  as it is written
     "callable": lambda: typing.Callable[[int], float],
 }
