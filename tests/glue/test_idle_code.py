@@ -204,6 +204,24 @@ print(*found)
 SAY"""
 
 
+BESIDE = """
+import sys
+import nbcache
+from numba import njit
+from paket import types
+for number in range(3):
+    @njit
+    def read(point):
+        return point.mode + number
+    read(types.Point(5))
+@njit
+def plain(x):
+    return x + 1
+before = nbcache.stats()["builds_count"]
+print(plain(5), nbcache.stats()["builds_count"] - before)
+SAY"""
+
+
 @pytest.fixture
 def town(tmp_path, request):
     site = tmp_path / "site"
@@ -310,6 +328,15 @@ def test_what_is_marked_in_vain_is_opaque_from_then_on(town):
     assert second[1:] == third[1:]
     assert "changed" not in second[2]
     assert "generator" in second[2]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("town", [FILLS_IN], indirect=True)
+def test_what_has_nothing_to_do_with_a_package_that_changes_is_found(town):
+    printed, _compiled, reasons = town(program=BESIDE)
+    assert printed == "6 1"
+    assert "changed since" in reasons
+    assert town(program=BESIDE)[0] == "6 0"
 
 
 @pytest.mark.long

@@ -83,11 +83,11 @@ class MarkedPackages:
             msg = "code of installed packages, of which nobody could note whether it runs"
             raise Unidentifiable(msg)
         self.look()
-        if self._changed:
-            raise Unidentifiable(_CHANGED)
         self._ever |= consulted.codes
         if not (unit.ends or consulted.ran or consulted.codes & places.keys()):
             return
+        if self._changed:
+            raise Unidentifiable(_CHANGED)
         # Something may be there because it was computed for another one.
         while found := {place for code in self._ever & places.keys() for place in places[code]} - consulted.ran:
             consulted.ran |= found
