@@ -80,7 +80,9 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{6}|_23[0-9a-f]{6}")
 """As Numba spells addresses in names: also in mangled ones, behind an escaped ``#``."""
 _LENGTH = re.compile(r"\d+(?=[A-Za-z_. ])")
 """How long a part of a mangled name is, which depends on how many digits an address has."""
-_FAST_MATH = re.compile(r" = f([a-z]+)((?: (?:nnan|ninf|nsz|arcp|contract|afn|reassoc|fast)){2,})(?= )")
+_FAST_MATH = re.compile(
+    r" = (f[a-z]+|(?:[a-z]*tail )?call)((?: (?:nnan|ninf|nsz|arcp|contract|afn|reassoc|fast)){2,})(?= )"
+)
 """What an instruction may do with numbers, of which Numba has a set."""
 _DEFERRED = re.compile(r"deferred\.[\w.]+")
 """Deferred types, by their addresses, and numbers that tell them apart."""
@@ -175,7 +177,7 @@ def canonical(module: str) -> str:
     parts = [each.partition("\n") for each in others]
     constants = "".join([f"@{constant}\n" for constant, _, _ in parts])
     code = "\n".join([first, *[rest for _, _, rest in parts]])
-    code = _FAST_MATH.sub(lambda found: f" = f{found[1]} {sorted(found[2].split())}", code)
+    code = _FAST_MATH.sub(lambda found: f" = {found[1]} {sorted(found[2].split())}", code)
     if "\n%" in first:
         # Named types are those of the whole process; what they are made of shows in what takes values of them apart.
         code = _NAMED_TYPE.sub("", code)

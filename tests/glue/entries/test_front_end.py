@@ -183,11 +183,12 @@ def test_the_order_of_lines_and_names_of_variables(module):
     assert not front_end.are_the_same_in_another_order(another, section)
 
 
-def test_the_order_of_what_fast_math_allows(canonical):
+@pytest.mark.parametrize("what", ["fadd", "tail call"])
+def test_the_order_of_what_fast_math_allows(canonical, what):
     """Numba has a set of these."""
 
     def made(flags):
-        return canonical(number=f'7\n  %".3" = fadd {flags} double 0x0, 0x0')
+        return canonical(number=f'7\n  %".3" = {what} {flags} double 0x0, 0x0')
 
     assert made("nsz arcp contract") == made("contract nsz arcp") != made("nsz arcp")
 
