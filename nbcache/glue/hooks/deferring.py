@@ -60,6 +60,8 @@ _GIVING_UP: Final = frozenset({
     "initgroups", "chroot", "unshare", "setns", "setrlimit", "prlimit",
 })  # fmt: skip
 """Functions of `os` and `resource` after which a file that could be opened before may be closed to the process."""
+_LIMITER: Final = "threadpoolctl"
+"""What sets the number of threads of each library for linear algebra that is loaded when it is asked to."""
 _PACKAGES: Final = (
     *("numba." + name for name in ("core", "cpython", "experimental", "misc", "np", "typed")),
     *("numba.core." + name for name in ("runtime", "typing", "unsafe")),
@@ -87,6 +89,10 @@ class _Rest:
         if process.os.geteuid() == 0 and _is_bound_elsewhere():
             load_whole()
             return
+        if _LIMITER in sys.modules:
+            _load_limited()
+        else:
+            _nbcache.watch(_LIMITER, _load_limited)
         self._stand_in(os)
         if "resource" in sys.modules or "resource" in sys.builtin_module_names:
             self._attend_limits()
@@ -218,6 +224,12 @@ def load_whole() -> None:
         if rest is not None and not rest.is_loading:
             rest.load()
             _linear_algebra = None
+
+
+def _load_limited() -> None:
+    """Load SciPy's library: threads that a program set limits to are there by now in plain Numba."""
+    with suppressed(Exception):
+        importlib.import_module("scipy.linalg.cython_blas")
 
 
 def _put_off_linear_algebra() -> None:

@@ -140,3 +140,14 @@ def test_what_a_process_gave_up_after_its_first_compilation_it_needs_no_more(tmp
     assert run(tmp_path / "store", FIRST + giving_up + CALLS).said == plain
     after_hit = FIRST + "njit(lambda x: x - 3)(1)\n" + LOADED + giving_up + LOADED + CALLS
     assert run(tmp_path / "store", after_hit).said == (0, f"False\nTrue\n{plain[1]}")
+
+
+@pytest.mark.parametrize("is_before", [False, True])
+def test_who_limits_the_threads_of_libraries_finds_scipys(tmp_path, is_before):
+    """As threadpoolctl does, for which a module of that name stands."""
+    (tmp_path / "threadpoolctl.py").write_text("")
+    paths = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+    limiting = "import threadpoolctl\n"
+    code = paths + (limiting + FIRST if is_before else FIRST + limiting) + LOADED
+    for _ in range(2):
+        assert run(tmp_path / "store", code).said == (0, "True\n")
