@@ -4,7 +4,8 @@ That takes as long as the rest of what is imported then, and few programs use it
 system would find; what needs it imports it: Numba's functions that call it while they are compiled, and code that runs.
 A program may rely on it from the first compilation on, as deferring.py says, which loads it in time.
 
-Not seen: a SciPy that is there and can't be imported. Numba raises what it would raise, when something calls it.
+Not seen: a SciPy that is there and can't be imported. Numba raises what it would raise, when something calls it; but
+`np.convolve` and `np.correlate`, which do without where Numba knows that there is none, raise that as well.
 """
 
 from __future__ import annotations
