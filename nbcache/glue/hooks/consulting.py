@@ -192,7 +192,7 @@ def _made(session: Session, models: Any, fetype: Any, original: Any) -> Any:
     codes = running.take()
     running.give_back(codes)  # to whatever it is a part of
     names = _inside[fetype._code] = _names_inside(fetype, models)
-    if not _is_others_model(fetype, models):  # to a profiler, what was called before and goes on has run
+    if codes and not _is_others_model(fetype, models):  # to a profiler, what was called before and goes on has run
         codes = set()
     made = _kept[fetype._code] = consulted.KeptModel(names, None if running.missed else codes)
     session.maker.models_made.append(made)

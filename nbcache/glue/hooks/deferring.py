@@ -228,8 +228,9 @@ def load_whole() -> None:
 
 def _load_limited() -> None:
     """Load SciPy's library: threads that a program set limits to are there by now in plain Numba."""
-    with suppressed(Exception):
-        importlib.import_module("scipy.linalg.cython_blas")
+    from nbcache.glue.hooks import linear_algebra  # as below
+
+    linear_algebra.load()
 
 
 def _put_off_linear_algebra() -> None:

@@ -38,11 +38,10 @@ def is_missing() -> bool:
 
 def load() -> None:
     """Import it, as plain Numba has done by now."""
-    if is_missing():
-        try:
-            importlib.import_module(_NAME)
-        except Exception as raised:  # noqa: BLE001  who calls it meets it again
-            let_pass(raised)
+    try:
+        importlib.import_module(_NAME)
+    except Exception as raised:  # noqa: BLE001  who calls it meets it again
+        let_pass(raised)
 
 
 _presumed = False

@@ -62,12 +62,13 @@ def damaged(store):
 
 
 def not_built_again(store):
-    """Return the functions with an entry that is damaged, and none of that kind and signature that isn't.
+    """Return what has an entry that is damaged, by kind, function and signature; wrappers without one that isn't.
 
     A wrapper's key has the build of its kernel in it: once that is built again, nobody asks for the wrapper before.
     """
     entries = [((each.kind, each.function, each.signature), sound) for each, sound in _entries(store)]
-    return {what for what, sound in entries if not sound} - {what for what, sound in entries if sound}
+    again = {what for what, sound in entries if sound and what[0].endswith("wrapper")}
+    return {what for what, sound in entries if not sound} - again
 
 
 def _entries(store):
