@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SECTION: Final = "ir"
 """The section of an entry that has the digests, behind the version of what they are of."""
-_VERSION: Final = b"\x06"
+_VERSION: Final = b"\x07"
 """It rises with whatever changes a digest of one and the same code."""
 _SIZE: Final = 16
 _EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in range(1, 3 * _SIZE, _SIZE))
@@ -74,8 +74,9 @@ _CHANGING = re.compile(
 )
 """What changes in these: addresses and numbers of types, which a loaded callee has from the process that made it; and
 what tells one name from another: numbers of builds, tokens, hashes, counters."""
-_FLAGS = re.compile(r"B(\d+)(?=c8)")
-"""Numba's flags in a name, compressed, and how long they are: sets in them are in the order of hashes."""
+_FLAGS = re.compile(r"(B\d+v\d+)B(\d+)")
+"""What tells one name from another, and how long what follows is: Numba's flags, compressed, with sets of them in the
+order of hashes."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6}|_23[0-9a-f]{6}")
 """As Numba spells addresses in names: also in mangled ones, behind an escaped ``#``."""
 _LENGTH = re.compile(r"\d+(?=[A-Za-z_. ])")
@@ -216,7 +217,7 @@ def _renamed(text: str, names: dict[str, str]) -> str:
 def _parts(text: str) -> tuple[list[str], list[str]]:
     """What lasts of it, and what stands in between; "" for what isn't told apart."""
     while (flags := _FLAGS.search(text)) is not None:
-        text = f"{text[: flags.start()]}B{text[flags.end() + int(flags[1]) :]}"
+        text = f"{text[: flags.end(1)]}{text[flags.end() + int(flags[2]) :]}"
     found = list(_CHANGING.finditer(text))
     ends = [0, *(each.end() for each in found)]
     starts = [*(each.start() for each in found), len(text)]

@@ -95,7 +95,8 @@ def test_two_things_do_not_become_one(canonical):
         ),
         ("_ZN4func20at_200x7fbdddd5a5c0_3eE", "_ZN4func20at_200x7f0b643e65c0_3eE"),
         (".kernel.140453311755712_f", ".kernel.139686767323904_f"),
-        ("_ZN1fB7c8tJ_3dEx", "_ZN1fB8c8tEQ_3dEx"),
+        ("_ZN1fB3v57B7c8tJ_3dEx", "_ZN1fB3v57B8c8tEQ_3dEx"),
+        ("_ZN1fB2v5B10dZJBCsAg0DE5Array", "_ZN1fB2v5B12dZI8xCsAgDEWE5Array"),
         ("_ZN1f6RecordILi2067EE", "_ZN1f6RecordILi2069EE"),
     ],
 )
