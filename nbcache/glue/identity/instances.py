@@ -168,19 +168,27 @@ def _flat(content: Any) -> list[object]:
 
 
 def _add_slots(node: Node, obj: Any, classes: list[type]) -> None:
-    slots = [
+    slots = _slots_of(classes)
+    _watch_slots(node, obj, slots)
+    for label, member in slots:
+        value = _slot(member, obj)
+        if value is not MISSING:
+            node.value(label, value)
+
+
+def _watch_slots(node: Node, obj: object, slots: list[tuple[str, MemberDescriptorType]]) -> None:
+    if slots:
+        node.snapshot(lambda obj: [_slot(member, obj) for _label, member in slots], obj)
+
+
+def _slots_of(classes: list[type]) -> list[tuple[str, MemberDescriptorType]]:
+    """What they are called, and what reads them."""
+    return [
         (f"slot {base.__qualname__}.{name}", member)
         for base in classes
         for name, member in sorted(vars(base).items())
         if type(member) is MemberDescriptorType and member.__objclass__ is base
     ]
-    if slots:
-        members = [member for _label, member in slots]
-        node.snapshot(lambda obj: [_slot(member, obj) for member in members], obj)
-        for label, member in slots:
-            value = _slot(member, obj)
-            if value is not MISSING:
-                node.value(label, value)
 
 
 def _slot(member: MemberDescriptorType, obj: object) -> object:
@@ -244,8 +252,9 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
     if isinstance(reduced, str):
         node.part("global", f"{cls.__module__}:{reduced}".encode(), reduced)
         return
-    node.volatile |= not _is_alias(cls)
     function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    node.volatile |= not (_is_alias(cls) or _is_value(cls))
+    _watch_slots(node, obj, _slots_of([*cls.__mro__]))
     node.value("constructor", function)
     node.value("arguments", arguments)
     if type(state) is dict:
@@ -255,6 +264,12 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
     node.value("reduced state", state, owned=True)
     node.value("items", list(items) if items is not None else None, owned=True)
     node.value("pairs", list(pairs) if pairs is not None else None, owned=True)
+
+
+def _is_value(cls: type) -> bool:
+    """Whether what the toolchain's part of instances holds never changes: it tells a hash and what is equal by it."""
+    own = next(base for base in cls.__mro__ if is_toolchain_module(base.__module__))
+    return own.__hash__ not in {None, object.__hash__} and own.__eq__ is not object.__eq__
 
 
 def _is_alias(cls: type) -> bool:

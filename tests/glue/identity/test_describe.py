@@ -11,6 +11,7 @@ import decimal
 import enum
 import fractions
 import functools
+import inspect
 import io
 import itertools
 import logging
@@ -476,6 +477,30 @@ def test_what_changes_is_seen_or_refused(make, change):
 )
 def test_what_stands_for_a_type_needn_t_be_walked_anew_each_time(alias):
     assert look(alias)[2].unchanged()
+
+
+@pytest.mark.parametrize(
+    ("value", "slot"),
+    [
+        (inspect.signature(lambda a, *, b=2: a), "_return_annotation"),
+        (pathlib.Path("/a/b"), None),
+        (fractions.Fraction(1, 2), "_numerator"),
+        (uuid.uuid4(), None),
+        (dt.timedelta(1), None),
+        (decimal.Decimal("1.5"), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_nor_what_tells_its_hash_by_what_it_holds(value, slot):
+    scope = look(value)[2]
+    assert scope.unchanged()
+    if slot is not None:
+        setattr(value, slot, 7)
+        assert not scope.unchanged()
+
+
+def test_what_tells_no_hash_is_walked_anew_each_time():
+    assert not look(np.random.default_rng(1))[2].unchanged()
 
 
 def aliases(flag):
