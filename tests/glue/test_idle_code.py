@@ -341,7 +341,10 @@ def test_what_has_nothing_to_do_with_a_package_that_changes_is_found(town):
     assert town(program=BESIDE)[0] == "6 0"
 
 
-NEVER_THE_SAME = HELPERS.replace("return settings.MODE\n", "return settings.MODE + 0 * KEPT\n", 1) + "import time; KEPT = time.time_ns()"
+NEVER_THE_SAME = (
+    HELPERS.replace("return settings.MODE\n", "return settings.MODE + 0 * KEPT\n", 1)
+    + "import time; KEPT = time.time_ns()"
+)
 """As packages do that keep results by hashes, or by addresses."""
 
 
@@ -357,7 +360,9 @@ def test_what_is_something_else_in_each_process_is_opaque_once_some_have_left_it
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("town", [HELPERS.replace("settings.MODE", "settings.MODE + settings.MORE[0]", 1)], indirect=True)
+@pytest.mark.parametrize(
+    "town", [HELPERS.replace("settings.MODE", "settings.MODE + settings.MORE[0]", 1)], indirect=True
+)
 def test_what_is_found_in_some_settings_is_not_opaque(town):
     """Though more processes than that ran in other ones."""
     settings = [f"settings.MORE = [{number}]" for number in range(MOST_STATES - 1)] * 2

@@ -268,7 +268,7 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
 
 def _is_value(cls: type) -> bool:
     """Whether what the toolchain's part of instances holds never changes: it tells a hash and what is equal by it."""
-    own = next(base for base in cls.__mro__ if is_toolchain_module(base.__module__))
+    own: Any = next(base for base in cls.__mro__ if is_toolchain_module(base.__module__))
     return own.__hash__ not in {None, object.__hash__} and own.__eq__ is not object.__eq__
 
 

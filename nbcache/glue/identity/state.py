@@ -79,7 +79,7 @@ def _loggers() -> object:
     return logging.getLoggerClass().__qualname__, manager.disable, told
 
 
-_UNTOUCHED = ("logging:Logger", 0, False, True, [], [], {})
+_UNTOUCHED: tuple[object, ...] = ("logging:Logger", 0, False, True, [], [], {})
 
 
 def registered_below(cls: type) -> list[type]:
