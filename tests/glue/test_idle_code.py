@@ -6,8 +6,6 @@ import pytest
 from nbtest import proc
 from nbtest.records import row
 
-from nbcache.glue.keys.marked import MOST_STATES
-
 HELPERS = """
 from numba import njit
 from paket import settings
@@ -339,37 +337,6 @@ def test_what_has_nothing_to_do_with_a_package_that_changes_is_found(town):
     assert printed == "6 1"
     assert "changed since" in reasons
     assert town(program=BESIDE)[0] == "6 0"
-
-
-NEVER_THE_SAME = (
-    HELPERS.replace("return settings.MODE\n", "return settings.MODE + 0 * KEPT\n", 1)
-    + "import time; KEPT = time.time_ns()"
-)
-"""As packages do that keep results by hashes, or by addresses."""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("town", [NEVER_THE_SAME], indirect=True)
-def test_what_is_something_else_in_each_process_is_opaque_once_some_have_left_it(town):
-    """To note what runs costs all of them time, and none finds anything."""
-    printed = town(store=None, program=MANY)[0]
-    runs = [town(program=MANY) for _ in range(MOST_STATES + 2)]
-    assert {each[0] for each in runs} == {printed}
-    assert {each[2] for each in runs[:MOST_STATES]} == {"[]"}
-    assert all("generator" in each[2] for each in runs[MOST_STATES:])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "town", [HELPERS.replace("settings.MODE", "settings.MODE + settings.MORE[0]", 1)], indirect=True
-)
-def test_what_is_found_in_some_settings_is_not_opaque(town):
-    """Though more processes than that ran in other ones."""
-    settings = [f"settings.MORE = [{number}]" for number in range(MOST_STATES - 1)] * 2
-    for at, before in enumerate(settings):
-        found = town(before=before, read="mode")
-        assert found[1] == 0 if at >= MOST_STATES - 1 else found[1] > 0
-    assert town(before="settings.MORE = [100]")[2] == "[]"
 
 
 @pytest.mark.long

@@ -253,7 +253,7 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
         node.part("global", f"{cls.__module__}:{reduced}".encode(), reduced)
         return
     function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-    node.volatile |= not (_is_alias(cls) or _is_value(cls))
+    node.volatile |= not (_is_alias(cls) or _is_value(cls, native))
     _watch_slots(node, obj, _slots_of([*cls.__mro__]))
     node.value("constructor", function)
     node.value("arguments", arguments)
@@ -266,10 +266,14 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
     node.value("pairs", list(pairs) if pairs is not None else None, owned=True)
 
 
-def _is_value(cls: type) -> bool:
+def _is_value(cls: type, native: type) -> bool:
     """Whether what the toolchain's part of instances holds never changes: it tells a hash and what is equal by it."""
-    own: Any = next(base for base in cls.__mro__ if is_toolchain_module(base.__module__))
-    return own.__hash__ not in {None, object.__hash__} and own.__eq__ is not object.__eq__
+    own: Any = native if native is not object else next(b for b in cls.__mro__ if is_toolchain_module(b.__module__))
+    return (
+        is_toolchain_module(own.__module__)
+        and own.__hash__ not in {None, object.__hash__}
+        and own.__eq__ is not object.__eq__
+    )
 
 
 def _is_alias(cls: type) -> bool:

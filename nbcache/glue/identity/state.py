@@ -59,29 +59,6 @@ def _limits() -> object:
     return sys.getrecursionlimit(), sys.getswitchinterval(), getattr(sys, "get_int_max_str_digits", int)()
 
 
-def _loggers() -> object:
-    """What is logged: all loggers but those that are as Python makes them, and nbcache's own."""
-    logging = sys.modules["logging"]
-    manager = logging.root.manager
-    usual = vars(logging.root).keys() | {"manager"}
-    told = []
-    for name, each in [("", logging.root), *sorted(manager.loggerDict.items())]:
-        if isinstance(each, logging.PlaceHolder) or name == "nbcache":
-            continue
-        handlers = [(type(handler).__module__, type(handler).__qualname__, handler.level) for handler in each.handlers]
-        more = {key: value for key, value in vars(each).items() if key not in usual}
-        said = (
-            f"{type(each).__module__}:{type(each).__qualname__}", each.level, each.disabled, each.propagate, handlers,
-            [*each.filters], more,
-        )  # fmt: skip
-        if said != _UNTOUCHED:
-            told.append((name, *said))
-    return logging.getLoggerClass().__qualname__, manager.disable, told
-
-
-_UNTOUCHED: tuple[object, ...] = ("logging:Logger", 0, False, True, [], [], {})
-
-
 def registered_below(cls: type) -> list[type]:
     """The classes that were registered with an abstract one, or with one that is derived from it."""
     found: dict[type, None] = {}
@@ -157,8 +134,8 @@ _ASKS: dict[str, tuple[str, ...]] = {
         *(f"multiprocessing{at}:get_{what}" for at in ("", ".context") for what in ("start_method", "context")),
     ),
     "what is logged": (
-        "logging:getLoggerClass", "logging:getHandlerByName", "logging:getLevelName", "logging:getLevelNamesMapping",
-        "logging:root", "logging:Logger",
+        "logging:getLogger", "logging:getLoggerClass", "logging:getHandlerByName", "logging:getLevelName",
+        "logging:getLevelNamesMapping", "logging:root", "logging:Logger",
     ),
     "how numbers and texts are written": (
         *(f"numpy:{what}_printoptions" for what in ("get", "set")), "numpy:printoptions", "numpy:array2string",
@@ -181,10 +158,9 @@ _ASKS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What can be asked, and by which names of `ownership.toolchain_name`."""
 _TELLERS: dict[str, Callable[[], object]] = {
-    **dict.fromkeys(_ABSTRACT, _registered_by_others), "decimal:Decimal": _decimal, "logging:getLogger": _loggers,
+    **dict.fromkeys(_ABSTRACT, _registered_by_others), "decimal:Decimal": _decimal,
 }  # fmt: skip
-"""What code names in ``isinstance`` without asking, or asks by a name, and by what it would tell of everything it
-counts."""
+"""What code names without asking, in ``isinstance``, and by what it would tell if it were asked it counts."""
 _OPAQUE = {name: what for what, names in _ASKS.items() for name in names}
 _SPELLINGS = frozenset(name.rpartition(":")[2] for name in (*_OPAQUE, *_TELLERS))
 

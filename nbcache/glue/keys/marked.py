@@ -25,8 +25,6 @@ _MARKS = hashlib.blake2b(b"marked packages %d" % _VERSION, digest_size=32).hexdi
 _RANKS = (PLAIN, MARKED, OPAQUE)
 MOST_IN_VAIN = 3
 """How many compilations that lead to marked packages may come to nothing, before these are given up."""
-MOST_STATES = 3
-"""What so many processes left, each with something else for what ran and read the same, no process will ever find."""
 _CHANGED = "code of installed packages that ran before, and something that it reads was changed since"
 
 
@@ -47,8 +45,7 @@ class MarkedPackages:
         self._so_far: set[str] = set()
         self._digest_so_far = b""
         self._changed = False
-        self._of_use = self._in_vain = self._found = 0
-        self._refused: dict[frozenset[str], set[bytes]] = {}
+        self._of_use = self._in_vain = 0
 
     def recall(self) -> dict[str, str]:
         """What other processes know of distributions, by name and version: of what they say the last of `_RANKS`."""
@@ -73,11 +70,8 @@ class MarkedPackages:
         self._of_use += not reason
         self._in_vain += reason.startswith((CHANGED, _CHANGED))
         if self._in_vain > max(MOST_IN_VAIN, self._of_use):
-            self._give_up()
-
-    def _give_up(self) -> None:
-        self._changed = True
-        give_up()
+            self._changed = True
+            give_up()
 
     def complete(self, unit: Any, consulted: Consulted) -> None:
         """Complete what says so of a compilation that is over.  Raises Unidentifiable."""
@@ -145,13 +139,6 @@ class MarkedPackages:
             if same:
                 self._add(consulted.ran)
                 self._of_use += 1
-                self._found += 1
         except Unidentifiable as exc:
             return f"it depends on {exc}"
-        if same:
-            return None
-        states = self._refused.setdefault(frozenset(consulted.ran), set())
-        states.add(consulted.ran_digest)
-        if len(states) >= MOST_STATES and not self._found:
-            self._give_up()
-        return "what ran while it was compiled is something else now, or reads something else"
+        return None if same else "what ran while it was compiled is something else now, or reads something else"

@@ -60,7 +60,7 @@ ASKING = {
     "collector by an import in the body": imports_and_asks,
     "thread": lambda: threading.current_thread().name,
     "thread by a name of one's own": lambda: current().name,
-    "root of all loggers": lambda: logging.root.level,
+    "logger": lambda: logging.getLogger("users").level,
     "decimals": lambda: decimal.getcontext().prec,
     "limit": lambda: sys.getrecursionlimit(),
     "local time": lambda: time.mktime((2020, 1, 1, 0, 0, 0, 0, 0, 0)),
@@ -117,32 +117,6 @@ def test_a_class_counts_by_what_it_would_tell():
     with decimal.localcontext(decimal.Context(prec=5)):
         assert engine.digest(holder) != digest
     assert engine.digest(holder) == digest
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda logger: logger.setLevel(logging.DEBUG),
-        lambda logger: logger.addHandler(logging.StreamHandler()),
-        lambda logger: logger.addFilter(bool),
-        lambda logger: setattr(logger, "propagate", False),
-        lambda logger: setattr(logger, "weight", 2),
-        lambda _logger: logging.disable(logging.INFO),
-        lambda _logger: logging.setLoggerClass(type("Ours", (logging.Logger,), {})),
-    ],
-    ids=["level", "handler", "filter", "propagate", "more", "disable", "class"],
-)
-def test_who_asks_for_a_logger_counts_by_what_is_logged(change, monkeypatch):
-    monkeypatch.setattr(logging.root.manager, "loggerDict", dict(logging.root.manager.loggerDict))
-    monkeypatch.setattr(logging.root.manager, "disable", 0)
-    monkeypatch.setattr(logging, "_loggerClass", logging.Logger)
-    engine, holder = KeyMaker().engine, Holder(lambda: logging.getLogger("users.own").isEnabledFor(10))
-    digest, scope = engine.scoped(holder)
-    logger = logging.getLogger("users")
-    assert scope.unchanged(), "that there is one tells nothing"
-    change(logger)
-    assert not scope.unchanged()
-    assert engine.digest(holder) != digest
 
 
 @pytest.mark.parametrize("inline", ["never", "always"])
