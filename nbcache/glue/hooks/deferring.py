@@ -22,7 +22,7 @@ import importlib
 import os
 import sys
 import weakref
-from types import FrameType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from numba.core import (
@@ -62,6 +62,8 @@ _GIVING_UP: Final = frozenset({
 """Functions of `os` and `resource` after which a file that could be opened before may be closed to the process."""
 _LIMITER: Final = "threadpoolctl"
 """What sets the number of threads of each library for linear algebra that is loaded when it is asked to."""
+_MOCK: Final = "unittest.mock"
+"""What puts `sys.modules` back as it was (`patch.dict`), without what was imported meanwhile."""
 _PACKAGES: Final = (
     *("numba." + name for name in ("core", "cpython", "experimental", "misc", "np", "typed")),
     *("numba.core." + name for name in ("runtime", "typing", "unsafe")),
@@ -98,6 +100,10 @@ class _Rest:
             self._attend_limits()
         else:
             _nbcache.watch("resource", self._attend_limits)
+        if _MOCK in sys.modules:
+            self._attend_patches()
+        else:
+            _nbcache.watch(_MOCK, self._attend_patches)
         for name in self._package_names:
             package = sys.modules.get(name)
             if type(package) is ModuleType:
@@ -109,6 +115,14 @@ class _Rest:
     def _attend_limits(self) -> None:
         if self in (_rest, _linear_algebra):
             self._stand_in(importlib.import_module("resource"))
+
+    def _attend_patches(self) -> None:
+        patcher = getattr(sys.modules[_MOCK], "_patch_dict", None)
+        original = vars(patcher).get("_patch_dict") if isinstance(patcher, type) else None
+        if self in (_rest, _linear_algebra) and type(original) is FunctionType:
+            stand_in = _loading_before_patches(original)
+            setattr(patcher, "_patch_dict", stand_in)  # noqa: B010  the class has another type
+            self._stand_ins.append((patcher, "_patch_dict", original, stand_in))
 
     def _stand_in(self, module: Any) -> None:
         for name in _GIVING_UP:
@@ -287,6 +301,16 @@ def _loading_first(original: Any) -> Callable[..., Any]:
         return original(*args, **kwargs)
 
     return give_up
+
+
+def _loading_before_patches(original: Any) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def patch_dictionary(patch: Any) -> Any:
+        if patch.in_dict is sys.modules or (isinstance(patch.in_dict, str) and patch.in_dict == "sys.modules"):
+            load_whole()
+        return original(patch)
+
+    return patch_dictionary
 
 
 def _is_about_to_execute(frame: FrameType | None) -> bool:

@@ -151,3 +151,21 @@ def test_who_limits_the_threads_of_libraries_finds_scipys(tmp_path, is_before):
     code = paths + (limiting + FIRST if is_before else FIRST + limiting) + LOADED
     for _ in range(2):
         assert run(tmp_path / "store", code).said == (0, "True\n")
+
+
+@pytest.mark.parametrize("is_before", [False, True])
+@pytest.mark.parametrize("named", ["sys.modules", "'sys.modules'"])
+def test_who_puts_modules_back_as_they_were_does_not_lose_it(tmp_path, is_before, named):
+    """What is imported while `patch.dict` is in force is forgotten behind it, and can't be imported once more."""
+    mock = "from unittest import mock\n"
+    code = (mock + FIRST if is_before else FIRST + mock) + (
+        "import sys\n"
+        f"with mock.patch.dict({named}, {{'stand_in': 1}}):\n"
+        "    product = njit(lambda a: np.dot(a, a))(np.eye(2))\n"
+        "print(product.sum(), njit(lambda a: np.linalg.solve(a, a))(2 * np.eye(2)).sum())\n"
+        "import scipy.linalg\nprint(scipy.linalg.det(np.eye(2)))\n"
+    )
+    plain = run(None, code).said
+    assert plain == (0, "2.0 2.0\n1.0\n")
+    for _ in range(2):
+        assert run(tmp_path / "store", code).said == plain
