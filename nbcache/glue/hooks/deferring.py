@@ -7,6 +7,7 @@ imports, so these stay unloaded. In plain Numba they are there from the first ca
 * before the process gives up what it could open them with, other user or group, ``chroot`` or limits (`_GIVING_UP`):
   the functions of `os` and `resource` for it have stand-ins meanwhile. A few descriptors are kept in reserve, since
   a program that runs out of them doesn't say so before;
+* before `mock.patch.dict` is used for `sys.modules`, which it puts back without what was imported meanwhile;
 * when somebody reads an attribute off a package of Numba's that isn't there, and which such a module would be.
 
 Not seen: who gives up rights past `os`, by `ctypes` say, or the files themselves change; and who looks at `sys.modules`
@@ -62,8 +63,8 @@ _GIVING_UP: Final = frozenset({
 """Functions of `os` and `resource` after which a file that could be opened before may be closed to the process."""
 _LIMITER: Final = "threadpoolctl"
 """What sets the number of threads of each library for linear algebra that is loaded when it is asked to."""
-_MOCK: Final = "unittest.mock"
-"""What puts `sys.modules` back as it was (`patch.dict`), without what was imported meanwhile."""
+_MOCK, _PATCHES = "unittest.mock", "_patch_dict"
+"""Where `patch.dict` is, and what its class and the method are called that begins it."""
 _PACKAGES: Final = (
     *("numba." + name for name in ("core", "cpython", "experimental", "misc", "np", "typed")),
     *("numba.core." + name for name in ("runtime", "typing", "unsafe")),
@@ -91,19 +92,13 @@ class _Rest:
         if process.os.geteuid() == 0 and _is_bound_elsewhere():
             load_whole()
             return
-        if _LIMITER in sys.modules:
-            _load_limited()
-        else:
-            _nbcache.watch(_LIMITER, _load_limited)
+        _once_imported(_LIMITER, _load_limited)
         self._stand_in(os)
-        if "resource" in sys.modules or "resource" in sys.builtin_module_names:
+        if "resource" in sys.builtin_module_names:
             self._attend_limits()
         else:
-            _nbcache.watch("resource", self._attend_limits)
-        if _MOCK in sys.modules:
-            self._attend_patches()
-        else:
-            _nbcache.watch(_MOCK, self._attend_patches)
+            _once_imported("resource", self._attend_limits)
+        _once_imported(_MOCK, self._attend_patches)
         for name in self._package_names:
             package = sys.modules.get(name)
             if type(package) is ModuleType:
@@ -117,18 +112,18 @@ class _Rest:
             self._stand_in(importlib.import_module("resource"))
 
     def _attend_patches(self) -> None:
-        patcher = getattr(sys.modules[_MOCK], "_patch_dict", None)
-        original = vars(patcher).get("_patch_dict") if isinstance(patcher, type) else None
+        patcher = getattr(sys.modules[_MOCK], _PATCHES, None)
+        original = vars(patcher).get(_PATCHES) if isinstance(patcher, type) else None
         if self in (_rest, _linear_algebra) and type(original) is FunctionType:
-            stand_in = _loading_before_patches(original)
-            setattr(patcher, "_patch_dict", stand_in)  # noqa: B010  the class has another type
-            self._stand_ins.append((patcher, "_patch_dict", original, stand_in))
+            stand_in = _loading_first(original, _patches_modules)
+            setattr(patcher, _PATCHES, stand_in)
+            self._stand_ins.append((patcher, _PATCHES, original, stand_in))
 
     def _stand_in(self, module: Any) -> None:
         for name in _GIVING_UP:
             original = getattr(module, name, None)
             if type(original) is type(len):  # else it is somebody's already, a mock's say
-                stand_in = _loading_first(original)
+                stand_in = _loading_first(original, _gives_up)
                 setattr(module, name, stand_in)
                 self._stand_ins.append((module, name, original, stand_in))
 
@@ -293,31 +288,34 @@ class _Package(ModuleType):
         return ModuleType.__dir__(self)
 
 
-def _loading_first(original: Any) -> Callable[..., Any]:
+def _once_imported(name: str, attend: Callable[[], None]) -> None:
+    """Call *attend* now, where a module is loaded, or else when it has been imported."""
+    if name in sys.modules:
+        attend()
+    else:
+        _nbcache.watch(name, attend)
+
+
+def _loading_first(original: Any, has_to: Callable[..., bool]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def give_up(*args: Any, **kwargs: Any) -> Any:
-        if not _is_about_to_execute(sys._getframe(1)):
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        if has_to(*args):
             load_whole()
         return original(*args, **kwargs)
 
-    return give_up
+    return stand_in
 
 
-def _loading_before_patches(original: Any) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def patch_dictionary(patch: Any) -> Any:
-        if patch.in_dict is sys.modules or (isinstance(patch.in_dict, str) and patch.in_dict == "sys.modules"):
-            load_whole()
-        return original(patch)
-
-    return patch_dictionary
-
-
-def _is_about_to_execute(frame: FrameType | None) -> bool:
-    """Whether this is what `subprocess` calls in a child (``preexec_fn``), which compiles nothing any more."""
+def _gives_up(*_args: object) -> bool:
+    """Whether this isn't what `subprocess` calls in a child (``preexec_fn``), which compiles nothing any more."""
+    frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_name != "_execute_child":
         frame = frame.f_back
-    return frame is not None
+    return frame is None
+
+
+def _patches_modules(patch: Any) -> bool:
+    return patch.in_dict is sys.modules or (isinstance(patch.in_dict, str) and patch.in_dict == "sys.modules")
 
 
 def _is_bound_elsewhere() -> bool:
