@@ -5,6 +5,7 @@ import os
 import socket
 
 import pytest
+from nbtest import denials, proc
 from storekit import SECTIONS, header, open_store
 
 from nbcache.daemon import audit, channel
@@ -264,6 +265,13 @@ def test_what_may_still_change_is_not_looked_at():
             os.fstat(fds[0] if fds else -1)
     with channel.sealed(b"123") as sealed, pytest.raises(BadMessageError, match="longer than 2 bytes"):
         channel.unsealed([os.dup(sealed)], 2)
+
+
+def test_what_is_sealed_is_read_where_it_can_not_be_shared():
+    asks = "from nbcache.daemon import channel\nwith channel.sealed(b'123') as fd: print(channel.unsealed([os.dup(fd)], 3))"
+    shares = "import mmap\nfd = os.memfd_create('x')\nos.ftruncate(fd, 1)\nmmap.mmap(fd, 1, mmap.MAP_SHARED)"
+    assert proc.run(["-c", f"{denials.NO_SHARED_MAPPING}\n{asks}"]).stdout == "b'123'\n"
+    assert "PermissionError" in proc.run(["-c", f"{denials.NO_SHARED_MAPPING}\n{shares}"]).stderr
 
 
 def test_the_audit_log_is_bounded(tmp_path, monkeypatch):

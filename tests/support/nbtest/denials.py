@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -13,16 +15,27 @@ from nbtest import proc
 if TYPE_CHECKING:
     from pathlib import Path
 
-NO_LANDLOCK = """
+_FILTER = """
 import ctypes, os, struct, sys
-# landlock_create_ruleset(2) is ENOSYS, as where the kernel was built without it.
-lines = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (6, 0, 0, 0x50000 | 38), (6, 0, 0, 0x7FFF0000)]
+lines = {lines}
 program = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *line) for line in lines))
 libc = ctypes.CDLL(None)
 libc.prctl(38, 1, 0, 0, 0)
 if libc.prctl(22, 2, struct.pack("<H6xQ", len(lines), ctypes.addressof(program)), 0, 0):
     sys.exit("no filter can be had")
 """
+_REFUSE, _ALLOW = 0x50000, 0x7FFF0000
+_MMAP = {"x86_64": 9, "aarch64": 222}.get(os.uname().machine, -1)
+NO_LANDLOCK = _FILTER.format(lines=[(0x20, 0, 0, 0), (0x15, 0, 1, 444), (6, 0, 0, _REFUSE | 38), (6, 0, 0, _ALLOW)])
+"""landlock_create_ruleset(2) is ENOSYS, as where the kernel was built without it."""
+NO_SHARED_MAPPING = _FILTER.format(
+    lines=[
+        *((0x20, 0, 0, 0), (0x15, 0, 3, _MMAP)),
+        *((0x20, 0, 0, 40), (0x45, 0, 1, mmap.MAP_SHARED)),
+        *((6, 0, 0, _REFUSE | 1), (6, 0, 0, _ALLOW)),
+    ]
+)
+"""mmap(2) with MAP_SHARED is EPERM, as gVisor's is of a file that is sealed, and Linux's was before 6.7."""
 WAYS = ("namespaces", "landlock", "neither")
 
 
