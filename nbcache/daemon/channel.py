@@ -74,16 +74,22 @@ class Channel:
         beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
         self._socket.sendmsg([json.dumps(message).encode()], beside, socket.MSG_NOSIGNAL)
 
+    def _packet(self) -> tuple[bytes, list[tuple[int, int, bytes]], int, object]:
+        return self._socket.recvmsg(MAX_MESSAGE, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+
     def receive(self) -> tuple[dict[str, Any], list[int]] | None:
         """Return the next message and the descriptors with it, which are the caller's to close; None at the end.
 
         Raises BadMessageError, and OSError as the socket does (BlockingIOError: there is none).
         """
         try:
-            packet = self._socket.recvmsg(MAX_MESSAGE, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+            packet = self._packet()
         except ConnectionResetError:
-            # The other end was closed without having read all: what it said before is still there.
-            packet = self._socket.recvmsg(MAX_MESSAGE, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+            # The other end was closed without having read all: what it said before is still there, but for gVisor's.
+            try:
+                packet = self._packet()
+            except ConnectionResetError:
+                return None
         data, beside, flags, _ = packet
         fds: list[int] = []
         for level, kind, content in beside:
@@ -147,12 +153,11 @@ def unsealed(fds: list[int], most: int) -> bytes:
         size = os.fstat(fds[0]).st_size
         if size > most:
             raise BadMessageError(f"what came along is longer than {most} bytes")
-        # Not read(2): who sent it shares the offset. No mapping: Linux before 6.7, and gVisor, share none that is sealed.
-        parts = []
-        while size and (part := os.pread(fds[0], size, sum(map(len, parts)))):
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+        # Not read(2): who sent it shares the offset. No mapping: Linux before 6.7, and gVisor, share no sealed file.
+        content = bytearray()
+        while len(content) < size and (part := os.pread(fds[0], size - len(content), len(content))):
+            content += part
+        return bytes(content)
     except OSError as error:
         msg = f"what came along can't be read as a file in memory: {error}"
         raise BadMessageError(msg) from error

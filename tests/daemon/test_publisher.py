@@ -308,6 +308,17 @@ def test_an_audit_log_that_can_t_be_written_is_said_once(tmp_path, caplog):
     ]
 
 
+def test_an_end_that_says_more_than_once_that_it_was_reset_is_the_end():
+    class Reset(socket.socket):
+        """As gVisor's sockets, which lose what came before."""
+
+        def recvmsg(self, *_):
+            raise ConnectionResetError
+
+    with Reset(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
+        assert channel.Channel(end).receive() is None
+
+
 def test_messages_that_are_none():
     ours, theirs = channel.Channel.pair()
     with theirs:
