@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 __all__ = [
     "collected_later", "collected_seldom", "has_rights_of_its_own", "heeds_environment", "is_frozen", "is_wanted",
-    "nothing_collected", "only_young_collected", "opened", "os", "out_of_the_way", "time",
+    "memory_file", "nothing_collected", "only_young_collected", "opened", "os", "out_of_the_way", "time",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -63,6 +63,10 @@ _HIGH: Final = 48
 """From where on descriptors of ours are kept. The table of a process has room for 64 to begin with; to enlarge it in a
 process that has threads, as NumPy's has, waits 8 ms or more for all processors."""
 _AT_SECURE: Final = 23  # getauxval(3), <linux/auxvec.h>
+_CLOEXEC: Final = 1  # <linux/memfd.h>, as the next
+_ALLOW_SEALING: Final = 2
+_MEMFD_CREATE: Final = {"x86_64": 319, "aarch64": 279}
+"""The number of memfd_create(2), by processor: <asm/unistd.h>."""
 
 
 def is_wanted(environ: Mapping[str, str]) -> bool:
@@ -130,6 +134,27 @@ def out_of_the_way(fd: int) -> int:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH)
     except OSError:  # a limit below that, or none free above it
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def memory_file(name: str, *, sealable: bool = False) -> int:
+    """Return a descriptor of a new file in memory, which a child that executes another program doesn't inherit.
+
+    One that is *sealable* can be made unchangeable. Raises OSError.
+    """
+    flags = _CLOEXEC | (_ALLOW_SEALING if sealable else 0)
+    make = getattr(os, "memfd_create", None)
+    if make is not None:
+        return int(make(name, flags))
+    # Python has it where the C library that it was built with had it (glibc 2.27): not conda's, nor uv's before 2026.
+    import ctypes
+
+    kernel = ctypes.CDLL(None, use_errno=True).syscall
+    number = ctypes.c_long(_MEMFD_CREATE.get(os.uname().machine, -1))  # there is no such call as -1: ENOSYS
+    made = int(kernel(number, name.encode(), ctypes.c_uint(flags)))
+    if made < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return made
 
 
 class collected_later:  # noqa: N801  named as what it is like

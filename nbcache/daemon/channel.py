@@ -22,12 +22,18 @@ from array import array
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.process import memory_file
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MAX_MESSAGE: Final = 1 << 16
 """The longest message [bytes]."""
-_SEALED: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+# <linux/fcntl.h>; Python has them where the C library that it was built with did (glibc 2.27).
+_ADD_SEALS: Final = 1033
+_GET_SEALS: Final = 1034
+_SEALED: Final = 0xF
+"""Against further seals, shrinking, growing and writing."""
 _MAX_FDS: Final = 4
 _CREDENTIALS: Final = struct.Struct("3i")
 _ANCILLARY: Final = socket.CMSG_SPACE(_MAX_FDS * array("i").itemsize) + socket.CMSG_SPACE(_CREDENTIALS.size)
@@ -118,7 +124,7 @@ def _parse(data: bytes) -> dict[str, Any] | None:
 def is_in_memory(fd: int) -> bool:
     """Whether a descriptor is of a file in memory: nothing that is done with it waits for anybody."""
     try:
-        fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+        fcntl.fcntl(fd, _GET_SEALS)
     except OSError:
         return False
     return True
@@ -134,12 +140,12 @@ def close_all(fds: list[int]) -> None:
 @contextmanager
 def sealed(data: bytes | memoryview) -> Iterator[int]:
     """Open a file in memory that holds ``data`` and can't be changed; a descriptor. Raises OSError."""
-    fd = os.memfd_create("nbcache", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fd = memory_file("nbcache", sealable=True)
     try:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(fd, rest) :]
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALED)
+        fcntl.fcntl(fd, _ADD_SEALS, _SEALED)
         yield fd
     finally:
         os.close(fd)
@@ -148,7 +154,7 @@ def sealed(data: bytes | memoryview) -> Iterator[int]:
 def unsealed(fds: list[int], most: int) -> bytes:
     """Return what the one sealed file among ``fds`` holds, if it isn't longer than ``most``. Raises BadMessageError."""
     try:
-        if len(fds) != 1 or fcntl.fcntl(fds[0], fcntl.F_GET_SEALS) & _SEALED != _SEALED:
+        if len(fds) != 1 or fcntl.fcntl(fds[0], _GET_SEALS) & _SEALED != _SEALED:
             raise BadMessageError("what came along is not sealed")
         size = os.fstat(fds[0]).st_size
         if size > most:

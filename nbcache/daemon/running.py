@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.daemon import syscalls
 from nbcache.errors import NbcacheError
 from nbcache.plain import one_line
 
@@ -138,7 +139,7 @@ class Running:
             return True
         with suppress(OSError):
             if self.pidfd >= 0:
-                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+                syscalls.pidfd_kill(self.pidfd)
             elif self.pid:
                 os.kill(self.pid, signal.SIGKILL)
         return bool(self.pid)

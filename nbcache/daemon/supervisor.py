@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import processes
-from nbcache.daemon import channel
+from nbcache.daemon import channel, syscalls
 from nbcache.daemon.channel import BadMessageError, Channel
 from nbcache.daemon.publisher import Ticket
 from nbcache.daemon.running import NEVER, CrashError, Errors, InterpreterError, JobError, Running, ending
@@ -286,7 +286,7 @@ class Interpreter:
         """The kernel says who wrote; that it is a child of the interpreter is checked, for it will be killed."""
         job.begun = True
         with suppress(OSError):
-            job.pidfd = os.pidfd_open(pid)
+            job.pidfd = syscalls.pidfd_open(pid)
         parent = processes.parent(pid)
         if parent not in {0, self.pid or self.process.pid}:
             raise BadMessageError("it came from another process")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import signal
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -35,6 +36,8 @@ NO_NEW_PRIVILEGES: Final = 38
 _SECCOMP: Final = 22
 _FILTER: Final = 2
 
+_PIDFD_SEND_SIGNAL: Final = 424
+_PIDFD_OPEN: Final = 434
 _MOUNT_SETATTR: Final = 442
 _IO_URING_SETUP: Final = 425
 _CLONE3: Final = 435
@@ -111,6 +114,19 @@ def enter(namespace: int, kind: int) -> None:
 def prctl(option: int, value: int) -> None:
     """Set an attribute of this process."""
     _call("prctl", option, value, 0, 0, 0)
+
+
+def pidfd_open(pid: int) -> int:
+    """Return a descriptor that stands for a process, whatever becomes of its number. Linux 5.3.
+
+    Python's own is there only where it was built with a kernel's headers as young as that; conda's wasn't.
+    """
+    return _call("syscall", _PIDFD_OPEN, pid, 0)
+
+
+def pidfd_kill(pidfd: int) -> None:
+    """Kill the process that a descriptor stands for."""
+    _call("syscall", _PIDFD_SEND_SIGNAL, pidfd, signal.SIGKILL, None, 0)
 
 
 def set_mounts(path: str, flags: int, *, clear: int = 0, propagation: int = 0, recursive: bool = True) -> None:

@@ -314,7 +314,7 @@ def start(settings: Settings, seconds: float) -> bool:
     """Start a helper for these settings; return whether that could be tried. Takes *seconds* at most; never raises."""
     try:
         # No pipe, which may be full.
-        with open(os.memfd_create("nbcache-settings"), "w+b") as told:
+        with open(process.memory_file("nbcache-settings"), "w+b") as told:
             told.write(written(settings))
             told.seek(0)
             return detached(_REMOTE, [], seconds, told.fileno())

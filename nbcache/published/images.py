@@ -38,6 +38,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 
 from nbcache.passing import errors, let_pass
+from nbcache.process import memory_file
 from nbcache.protocol.manifests import ADDRESS_SIZE, ImageFacts
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def _c_library() -> Any:
 @contextmanager
 def library(name: str, data: bytes) -> Iterator[str]:
     """Put a library into memory; give the path to load it by, which is good for that alone. Raises OSError."""
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    descriptor = memory_file(name)
     try:
         rest = memoryview(data)
         while rest:

@@ -71,7 +71,7 @@ class Prover:
         self._process: subprocess.Popen[bytes] | None = None
         path, _directory, _environment = self.circumstances
         self._channel, theirs = socket.socketpair()
-        self._errors = os.memfd_create("nbcache-proof", os.MFD_CLOEXEC)
+        self._errors = process.memory_file("nbcache-proof")
         if process.is_frozen():
             self._problem = "a frozen program has no interpreter that could prove it"
             theirs.close()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import sysconfig
+from pathlib import Path
 
 import pytest
 
 from nbtest import proc
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _FILTER = """
 import ctypes, os, struct, sys
@@ -93,3 +92,47 @@ def with_users(place: Path, *, user: int = 0, landlock: bool = True) -> tuple[st
     if subprocess.run([script, "-c", "pass"], check=False).returncode:
         pytest.skip("no namespace can be made here, so it can't be taken away either")
     return str(script), python
+
+
+NEW = (
+    b"memfd_create", b"MFD_CLOEXEC", b"MFD_ALLOW_SEALING", b"pidfd_open", b"pidfd_send_signal",
+    b"F_ADD_SEALS", b"F_GET_SEALS", b"F_SEAL_SEAL", b"F_SEAL_SHRINK", b"F_SEAL_GROW", b"F_SEAL_WRITE",
+)  # fmt: skip
+"""What Python has only where the C library and the kernel's headers that it was built with were younger than 2018."""
+
+
+def _without_what_is_new(source: Path, target: Path) -> None:
+    """Copy a part of Python, with other names for what is new."""
+    data = source.read_bytes()
+    for name in NEW:
+        data = data.replace(b"%b\0" % name, b"%b\0" % name.replace(b"_", b"-", 1))
+    # Where libpython is a library of its own, it is that beside the copy.
+    ours = f"{sys.base_prefix}/lib\0".encode()
+    data = data.replace(ours, b"$ORIGIN/../lib".ljust(len(ours), b"\0"))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
+    shutil.copymode(source, target)
+
+
+def older_python(place: Path) -> str:
+    """This Python, in an environment like this one, as conda's are that were built with a C library of 2012."""
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    base, environment = place / "base", place / "environment"
+    standard = Path(sysconfig.get_path("stdlib"))
+    # Copied, since a daemon's jobs may read in the folders of their Python alone.
+    beyond = shutil.ignore_patterns("test", "site-packages", "idlelib", "tkinter", "ensurepip", "lib2to3", "config-*")
+    shutil.copytree(standard, base / "lib" / version, ignore=beyond)
+    for each in (base / "lib" / version / "lib-dynload").glob("fcntl.*"):
+        _without_what_is_new(standard / "lib-dynload" / each.name, each)
+    for each in Path(sys.base_prefix, "lib").glob("libpython*.so*"):
+        _without_what_is_new(each, base / "lib" / each.name)
+    _without_what_is_new(Path(os.path.realpath(sys.executable)), base / "bin" / version)
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin/python").symlink_to(base / "bin" / version)
+    (environment / "lib" / version).mkdir(parents=True)
+    (environment / "lib" / version / "site-packages").symlink_to(sysconfig.get_path("purelib"))
+    (environment / "pyvenv.cfg").write_text(f"home = {base}/bin\ninclude-system-site-packages = false\n")
+    python = str(environment / "bin/python")
+    asks = "import fcntl, os, signal; print({*dir(fcntl), *dir(os), *dir(signal)} & set(%r))"
+    assert proc.run(["-c", asks % [each.decode() for each in NEW]], python=python).stdout == "set()\n"
+    return python
