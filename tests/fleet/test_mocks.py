@@ -5,10 +5,11 @@ Each name is replaced in a forked child of its own, so a mock can do no harm to 
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
-from nbtest import proc
+from nbtest import denials, proc
 
 PROGRAM = """
 import os
@@ -91,9 +92,9 @@ print(f(1), g(np.ones(3)), v(np.ones(3)), s(np.ones(3)))
 """
 
 
-def run_thrice(main: Path, store: Path) -> list[proc.Outcome]:
+def run_thrice(main: Path, store: Path, python: str = sys.executable) -> list[proc.Outcome]:
     """Run plain, cold and warm; what is said has to be the same."""
-    outcomes = [proc.run([main]), proc.run([main], store), proc.run([main], store)]
+    outcomes = [proc.run([main], place, python=python) for place in (None, store, store)]
     assert outcomes[0].status == 0, outcomes[0].stderr
     for outcome in outcomes[1:]:
         assert outcome.said == outcomes[0].said, outcome.stderr
@@ -118,6 +119,12 @@ def test_what_can_not_be_noted_keeps_nothing_from_compiling(tmp_path: Path, name
     main = tmp_path / "main.py"
     main.write_text(PROGRAM.format(before="", names=(name,), shared={name}))
     run_thrice(main, tmp_path / "store")
+
+
+def test_where_packages_lie_behind_a_link_nobody_asks_a_mock_where_it_leads(tmp_path: Path) -> None:
+    main = tmp_path / "main.py"
+    main.write_text(PROGRAM.format(before="", names=("os.readlink",), shared=set()))
+    run_thrice(main, tmp_path / "store", denials.linked_environment(tmp_path / "environment"))
 
 
 @pytest.mark.long

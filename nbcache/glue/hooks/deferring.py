@@ -244,15 +244,16 @@ def _load_limited() -> None:
 
 def _put_off_linear_algebra() -> None:
     """Numba was told that it is there; once something has imported it, nothing stands in anybody's place any more."""
-    from nbcache.glue.hooks import linear_algebra  # a process that only hits asks for none
-
     global _linear_algebra
-    is_missing = linear_algebra.is_missing()
-    if _linear_algebra is not None and not is_missing:
-        load_whole()
-    elif _rest is None and _linear_algebra is None and is_missing:
-        _linear_algebra = _Rest(linear_algebra.load)
-        _linear_algebra.put_off()
+    with suppressed(Exception):  # a program may refuse all further imports
+        from nbcache.glue.hooks import linear_algebra  # a process that only hits asks for none
+
+        is_missing = linear_algebra.is_missing()
+        if _linear_algebra is not None and not is_missing:
+            load_whole()
+        elif _rest is None and _linear_algebra is None and is_missing:
+            _linear_algebra = _Rest(linear_algebra.load)
+            _linear_algebra.put_off()
 
 
 def make_room() -> None:
@@ -331,10 +332,11 @@ def loaded_whole(original: Any, _session: Session) -> Any:
 
     @functools.wraps(original)
     def load_additional_registries(self: Any) -> None:
-        from nbcache.glue.hooks import linear_algebra  # as above
-
         load()
-        linear_algebra.presume()
+        with suppressed(Exception):
+            from nbcache.glue.hooks import linear_algebra  # as above
+
+            linear_algebra.presume()
         original(self)
         _put_off_linear_algebra()
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
 import sys
 import sysconfig
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from numba.core.types.abstract import Type
 
 from nbcache.passing import let_pass
 from nbcache.process import opened
+from nbcache.process import os as genuine_os
 
 if TYPE_CHECKING:
     from types import FunctionType
@@ -94,12 +96,27 @@ def directories(*paths: str | None) -> tuple[str, ...]:
 
 @functools.cache
 def real_path(path: str) -> str:
-    """``os.path.realpath``, which looks at every directory on the way again for each path."""
+    """``os.path.realpath``, which looks at every directory on the way again for each path.
+
+    A link the kernel follows: that function asks ``os.readlink``, in the place of which a program may have put another.
+    """
     parent, name = os.path.split(path)
     if not name or name in {os.curdir, os.pardir} or not os.path.isabs(path):
         return os.path.realpath(path)
     candidate = os.path.join(real_path(parent), name)
-    return os.path.realpath(candidate) if os.path.islink(candidate) else candidate
+    try:
+        return _followed(candidate) if stat.S_ISLNK(genuine_os.lstat(candidate).st_mode) else candidate
+    except OSError as raised:  # there is none, or no /proc
+        let_pass(raised)
+        return os.path.realpath(candidate)
+
+
+def _followed(link: str) -> str:
+    fd = genuine_os.open(link, os.O_PATH | os.O_CLOEXEC)
+    try:
+        return genuine_os.readlink(f"/proc/self/fd/{fd}")
+    finally:
+        genuine_os.close(fd)
 
 
 @functools.cache

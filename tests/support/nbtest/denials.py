@@ -114,6 +114,19 @@ def _without_what_is_new(source: Path, target: Path) -> None:
     shutil.copymode(source, target)
 
 
+def linked_environment(place: Path, executable: Path | None = None) -> str:
+    """An environment like this one, whose packages lie behind a link; of another Python, if *executable* is one."""
+    behind = executable or Path(os.path.realpath(sys.executable))
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    (place / "bin").mkdir(parents=True)
+    for name in ("python", "python3"):
+        (place / "bin" / name).symlink_to(behind)
+    (place / "lib" / version).mkdir(parents=True)
+    (place / "lib" / version / "site-packages").symlink_to(sysconfig.get_path("purelib"))
+    (place / "pyvenv.cfg").write_text(f"home = {behind.parent}\ninclude-system-site-packages = false\n")
+    return str(place / "bin/python")
+
+
 def older_python(place: Path) -> str:
     """This Python, in an environment like this one, as conda's are that were built with a C library of 2012."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -127,12 +140,7 @@ def older_python(place: Path) -> str:
     for each in Path(sys.base_prefix, "lib").glob("libpython*.so*"):
         _without_what_is_new(each, base / "lib" / each.name)
     _without_what_is_new(Path(os.path.realpath(sys.executable)), base / "bin" / version)
-    (environment / "bin").mkdir(parents=True)
-    (environment / "bin/python").symlink_to(base / "bin" / version)
-    (environment / "lib" / version).mkdir(parents=True)
-    (environment / "lib" / version / "site-packages").symlink_to(sysconfig.get_path("purelib"))
-    (environment / "pyvenv.cfg").write_text(f"home = {base}/bin\ninclude-system-site-packages = false\n")
-    python = str(environment / "bin/python")
+    python = linked_environment(environment, base / "bin" / version)
     asks = "import fcntl, os, signal; print({*dir(fcntl), *dir(os), *dir(signal)} & set(%r))"
     assert proc.run(["-c", asks % [each.decode() for each in NEW]], python=python).stdout == "set()\n"
     return python
