@@ -19,7 +19,6 @@ from collections import OrderedDict, defaultdict, deque
 from types import (
     BuiltinFunctionType,
     GenericAlias,
-    GetSetDescriptorType,
     MemberDescriptorType,
     MethodDescriptorType,
     UnionType,
@@ -217,15 +216,19 @@ def _dictionary_itself(obj: object) -> list[object]:
 
 
 def dictionary_of(obj: object) -> dict[str, Any] | None:
-    """The ``__dict__`` of *obj* itself, whatever its class calls so, or what this thread has there; None for none."""
-    if isinstance(obj, _LOCAL):
-        return cast("dict[str, Any]", _LOCAL.__getattribute__(obj, "__dict__"))
-    member = next((vars(base)["__dict__"] for base in type(obj).__mro__ if "__dict__" in vars(base)), None)
-    if type(member) is GetSetDescriptorType:
-        return cast("dict[str, Any]", member.__get__(obj))
-    return cast("dict[str, Any]", _GET_DICT(obj, None)) if type(obj).__dictoffset__ else None
+    """The ``__dict__`` of *obj* itself, or what this thread has there; None for none.
+
+    Whatever its class calls so: proxies in C answer with that of another object, or fail where that one has none.
+    """
+    kind = type(obj)
+    if issubclass(kind, _LOCAL):
+        return cast("dict[str, Any]", _LOCAL.__getattribute__(cast("Any", obj), "__dict__"))
+    if issubclass(kind, type):
+        return cast("dict[str, Any]", _GET_MEMBERS(obj))
+    return cast("dict[str, Any]", _GET_DICT(obj, None)) if kind.__dictoffset__ else None
 
 
+_GET_MEMBERS = vars(type)["__dict__"].__get__
 _GET_DICT = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
     ("PyObject_GenericGetDict", ctypes.pythonapi)
 )

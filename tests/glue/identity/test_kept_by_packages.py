@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 
+from nbcache.glue.identity.instances import dictionary_of
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.key_maker import KeyMaker
 
@@ -92,3 +93,40 @@ def test_a_set_of_what_nobody_identifies_is_refused():
 def test_class_methods_of_native_classes_count_by_their_names():
     assert digest(vars(dict)["fromkeys"]) == digest(vars(dict)["fromkeys"]) != digest(vars(int)["from_bytes"])
     assert digest(fractions.Fraction(1, 2)) != digest(fractions.Fraction(1, 3))
+
+
+class Other:
+    pass
+
+
+class Proxy:
+    """As wrapt's, which are in C: the dictionary that the class tells of is that of what is wrapped, if that has one."""
+
+    __slots__ = ("level",)
+    __dict__ = vars(Other)["__dict__"]
+
+
+class Child(Proxy):
+    """It has a dictionary of its own."""
+
+
+def test_what_a_proxy_has_is_its_own():
+    proxy, child = Proxy(), Child()
+    with pytest.raises(TypeError):
+        vars(proxy)
+    proxy.level, child.more = 1, 2
+    assert (dictionary_of(proxy), dictionary_of(child)) == (None, {"more": 2})
+    before = digest(proxy), digest(child)
+    proxy.level, child.more = 2, 3
+    assert not {digest(proxy), digest(child)} & {*before}
+
+
+def test_who_says_that_it_is_of_another_class_is_asked_as_what_it_is():
+    class Pretender:
+        __class__ = threading.local
+
+    assert dictionary_of(Pretender()) == {}
+
+
+def test_classes_have_their_members():
+    assert dictionary_of(Other) == vars(Other)

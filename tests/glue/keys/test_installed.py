@@ -164,6 +164,23 @@ sys.modules["_shared_by_c"].first = type("first", (), {"__module__": "_shared_by
 SHARE = 'import sys; sys.modules["_shared_by_c"].second = type("second", (), {"__module__": "_shared_by_c"})'
 
 
+PROXY = """
+class Other:
+    pass
+class Proxy:
+    __slots__ = ()
+    __dict__ = vars(Other)["__dict__"]
+proxy = Proxy()
+"""
+
+
+def test_who_shows_another_ones_dictionary_is_no_fault(place):
+    """Proxies of wrapt do, which numcodecs keeps in a module; that of a built-in function raises."""
+    main = MAIN.replace("import events\n", f"import events\n{PROXY}", 1)
+    assert place.run(main) == "2 2 ['f', 'g'] True\n"
+    assert place.run(main) == "2 2 [] False\n"
+
+
 def test_what_changes_numba_is_loaded_at_once(place):
     place.extend(init="import numba.core.typeinfer as inner; inner.added = lambda: 1")
     for compiled in ("['f', 'g']", "[]"):
