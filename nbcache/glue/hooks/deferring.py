@@ -421,13 +421,9 @@ def before_types(original: Any, session: Session) -> Any:
     """Load extensions before types are made of arguments."""
 
     @functools.wraps(original)
-    def _compilation_chain_init_hook(self: Any) -> None:
+    def _compilation_chain_init_hook(_self: Any) -> None:
         """As Numba's, which loads every package that extends it before it looks at an argument."""
-        try:
-            session.maker.installed.prepare()
-        except Exception as raised:  # noqa: BLE001  somebody's class, at which it looked, may raise what it likes
-            let_pass(raised)
-            original(self)
+        session.maker.installed.prepare()
 
     return _compilation_chain_init_hook
 

@@ -35,7 +35,7 @@ from nbcache.glue.identity import state, told
 from nbcache.glue.identity.declared import declarations, metadata_in
 from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file, is_toolchain_module
 from nbcache.glue.identity.watched import are_same
-from nbcache.passing import suppressed
+from nbcache.passing import let_pass, suppressed
 from nbcache.process import os, time
 
 if TYPE_CHECKING:
@@ -81,9 +81,16 @@ class InstalledExtensions:
         return self._known is not None and sys.modules.keys().isdisjoint(self._roots)
 
     def prepare(self) -> None:
-        """Load them unless they may wait."""
+        """Load them unless they may wait; if looking at what surrounds them fails, as Numba does, and here as well.
+
+        Numba would do it amid a compilation, which files that are read then make opaque, and all that come after it.
+        """
         if not (entrypoints._already_initialized or self.waiting):
-            self.load()
+            try:
+                self.load()
+            except Exception as raised:  # noqa: BLE001  somebody's class, at which it looked, may raise what it likes
+                let_pass(raised)
+                entrypoints.init_all()
 
     def concern(self, names: Iterable[bytes]) -> bool:
         """Whether any that wait would register something for one of these names."""

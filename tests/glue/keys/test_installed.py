@@ -93,6 +93,27 @@ def test_what_raises_when_it_is_looked_at_is_loaded_as_numba_would(place):
         assert place.run().startswith("2 2 ")
 
 
+UNASKABLE = """
+import logging
+class Unaskable:
+    @property
+    def handlers(self):
+        raise RuntimeError("whose are they?")
+logging.root.manager.loggerDict["unaskable"] = Unaskable()
+from numba import vectorize
+@vectorize(["int64(int64)"])
+def early(x):
+    return x + 1
+"""
+
+
+def test_what_raises_beside_them_is_no_fault_of_what_is_compiled_at_once(place):
+    """Numba would have loaded them amid the compilation."""
+    main = MAIN.replace("import events\n", f"import events\n{UNASKABLE}", 1)
+    assert place.run(main) == "2 2 ['f', 'g'] True\n"
+    assert place.run(main) == "2 2 [] True\n"
+
+
 @pytest.mark.long
 def test_what_is_imported_is_loaded(place):
     main = "import addition\n" + MAIN.replace("x * 2", "addition.thing(x)")
