@@ -24,7 +24,7 @@ import numba
 import numpy as np
 from numba.core.types.abstract import Type
 
-from nbcache.passing import let_pass
+from nbcache.passing import let_pass, suppressed
 from nbcache.process import opened
 from nbcache.process import os as genuine_os
 
@@ -104,11 +104,19 @@ def real_path(path: str) -> str:
     if not name or name in {os.curdir, os.pardir} or not os.path.isabs(path):
         return os.path.realpath(path)
     candidate = os.path.join(real_path(parent), name)
+    if not _is_link(candidate):
+        return candidate
     try:
-        return _followed(candidate) if stat.S_ISLNK(genuine_os.lstat(candidate).st_mode) else candidate
-    except OSError as raised:  # there is none, or no /proc
+        return _followed(candidate)
+    except OSError as raised:  # it leads nowhere, or there is no /proc
         let_pass(raised)
         return os.path.realpath(candidate)
+
+
+def _is_link(path: str) -> bool:
+    with suppressed(OSError):  # generated code has a path where no file is
+        return stat.S_ISLNK(genuine_os.lstat(path).st_mode)
+    return False
 
 
 def _followed(link: str) -> str:
