@@ -327,16 +327,17 @@ def _is_bound_elsewhere() -> bool:
     return len({sys.getrefcount(getattr(os, name)) for name in _GIVING_UP if hasattr(os, name)}) > 1
 
 
-def loaded_whole(original: Any, _session: Session) -> Any:
+def loaded_whole(original: Any, session: Session) -> Any:
     """Where a compilation begins to load what Numba is made of, load all that a hit has put off."""
 
     @functools.wraps(original)
     def load_additional_registries(self: Any) -> None:
         load()
         with suppressed(Exception):
-            from nbcache.glue.hooks import linear_algebra  # as above
+            from nbcache.glue.hooks import linear_algebra, reading_order  # as above
 
             linear_algebra.presume()
+            reading_order.keep(session.maker.extensions)
         original(self)
         _put_off_linear_algebra()
 

@@ -6,9 +6,9 @@ import abc
 import functools
 import importlib
 import sys
-from itertools import compress
+from itertools import compress, takewhile
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from numba.core.types.abstract import Type
 from numba.core.typing import templates
@@ -55,8 +55,8 @@ REMEMBERED = 4096
 class Registration:
     """One thing registered by others: *registered* for *key*, declared for types; *label* is for people.
 
-    ``rank``: how many were registered for the key before it, Numba's included, or "late" once that says nothing:
-    when something had been looked up, Numba would have loaded all of its own.
+    ``rank``: how many of them were registered before it for what may be Numba's as well, or "late" once that says
+    nothing: when something had been looked up, Numba would have loaded all of its own.
     """
 
     __slots__ = ("formal", "key", "label", "rank", "registered")
@@ -174,6 +174,29 @@ def of_type(signature: Iterable[Any]) -> bytes | None:
     return None
 
 
+NAMELESS: Final = 2
+"""How many parts there are to what lowers a conversion or constant: no function or attribute is named."""
+
+
+def attributes_before(template: Any, attributes: list[Any]) -> int:
+    """How many of a registry's templates Numba asks before this one, for attributes of types like those of this one."""
+    name = getattr(template, "_attr", None)
+    before = takewhile(lambda each: each is not template, attributes)
+    return sum(each.key is template.key and getattr(each, "_attr", name) == name for each in before)
+
+
+def lowered_before(item: tuple[Any, ...], items: list[Any]) -> int | None:
+    """How many of a registry's list come before *item* that lower the same: Numba takes the last.
+
+    None if Numba itself has none.
+    """
+    _implementation, *named, signature = item
+    if of_type(signature) or any(map(is_somebodys, named)):
+        return None
+    before = takewhile(lambda each: each is not item, items)
+    return sum([*map(id, each[1:-1])] == [*map(id, named)] and each[-1] == signature for each in before)
+
+
 def asks_of(each: Registration) -> bytes:
     """What counts of a template whose chooser is asked: how it is asked, and what is made of its answer."""
     template = each.registered
@@ -236,7 +259,7 @@ def is_others(registered: Any, key: object = None, signature: Iterable[Any] | No
     # Numba's templates register something themselves when they are first used, which adds nothing to them.
     if getattr(registered, "__module__", "") == templates.__name__:
         return False
-    return _is_somebodys(key) or any(map(_is_somebodys, signature or ()))
+    return is_somebodys(key) or any(map(is_somebodys, signature or ()))
 
 
 def are_numbas(registered: list[Any], keys: list[Any]) -> bool:
@@ -254,7 +277,7 @@ def are_numbas(registered: list[Any], keys: list[Any]) -> bool:
     return are_toolchain_definitions([*registered, *functions, *(cls for cls in classes if cls.__flags__ & HEAP_TYPE)])
 
 
-def _is_somebodys(key: object) -> bool:
+def is_somebodys(key: object) -> bool:
     """Whether what something is registered for is others': their function, or a class of theirs.
 
     Then it counts even if Numba's own code is what was registered, as it is by ``make_attribute_wrapper``, or where a
@@ -298,7 +321,7 @@ def module_of(each: Registration) -> str:
     if chooser is None and isinstance(registered, type) and is_toolchain_definition(registered):
         chooser = next(foreign_parts(registered), None)
     if not _is_foreign_registration(registered):
-        chooser = next(filter(_is_somebodys, (each.key, *each.formal)), chooser)
+        chooser = next(filter(is_somebodys, (each.key, *each.formal)), chooser)
     return str(getattr(chooser or registered, "__module__", ""))
 
 

@@ -22,8 +22,6 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from numba.core import imputils
-from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
 from numba.core.typing import templates
 from numba.core.typing.asnumbatype import as_numba_type
@@ -38,15 +36,19 @@ from nbcache.glue.identity.ownership import (
     judging_once,
 )
 from nbcache.glue.identity.registered import (
+    NAMELESS,
     REMEMBERED,
     Registration,
     Tables,
     are_numbas,
     asks_of,
+    attributes_before,
     chooser_of,
     chooses,
     identified,
     is_others,
+    is_somebodys,
+    lowered_before,
     lowered_for,
     module_of,
     name_in,
@@ -62,6 +64,9 @@ if TYPE_CHECKING:
 
     from nbcache.glue.identity.graph import IdentityEngine
     from nbcache.glue.identity.node import Scope
+
+    _Rank = str | int | None
+    """How many come before it, or in words; None if that says nothing."""
 
 
 class ExtensionIndex:
@@ -101,13 +106,17 @@ class ExtensionIndex:
         """The names for which something is registered with several objects, and what `ambiguities` was then last."""
         self.settled = False
         """Whether something was looked up in this process, and so would have been compiled."""
+        self.ahead: frozenset[str] = frozenset()
+        """Packages that Numba would have loaded by then."""
+        self.late: dict[int, object] = {}
+        """What was registered after Numba would have loaded all of its own, by its id."""
         self.generation = 0
         self.ambiguities = 0
         """A number that grows when an `ordinal` changes."""
 
     def refresh(self) -> int:
         """Read what has been registered since the last call; return a number that grows with news."""
-        typing, lowering = self._typing_registries(), self._lowering_registries()
+        typing, lowering = told.registries()
         registries, sizes, token = [*typing, *lowering], told.lengths(typing, lowering), abc.get_cache_token()
         same = self._contents.same()
         asked_again = token != self._token
@@ -284,14 +293,6 @@ class ExtensionIndex:
 
     # -- reading Numba's registries ------------------------------------------------------------------
 
-    def _typing_registries(self) -> list[Any]:
-        context = cpu_target.typing_context
-        return [templates.builtin_registry, *(r for r in context._registries if r is not templates.builtin_registry)]
-
-    def _lowering_registries(self) -> list[Any]:
-        context = cpu_target.target_context
-        return [imputils.builtin_registry, *(r for r in context._registries if r is not imputils.builtin_registry)]
-
     def _news(self, registry: Any, field: str) -> list[Any]:
         """What was added to a list of a registry since it was read last."""
         items = getattr(registry, field)
@@ -325,9 +326,8 @@ class ExtensionIndex:
             if is_others(template, template.key):
                 self._file_template(template.key, template, counts[id(template.key)], late=late)
             counts[id(template.key)] += 1
-        for template in attributes:
-            if is_others(template, template.key):
-                self._file_attributes(template)
+        for template in filter(lambda it: is_others(it, it.key), attributes):
+            self._file_attributes(template, registry.attributes)
         for value, typ in values:
             for template in getattr(typ, "templates", ()):
                 if is_others(template, value):
@@ -336,50 +336,45 @@ class ExtensionIndex:
 
     def _file_template(self, key: object, template: Any, before: int, *, late: bool) -> None:
         late = late and getattr(template, "metadata", {}).get("target", "generic") == "generic"
-        rank = "late" if self.settled else str(before)
+        rank = None if is_somebodys(key) else before
         self._file((consulted.typed if late else consulted.called)(key), "template", key, template, rank=rank)
 
-    def _file_attributes(self, template: Any) -> None:
+    def _file_attributes(self, template: Any, attributes: list[Any]) -> None:
         cls = template.key if isinstance(template.key, type) else type(template.key)
         # Attributes of one's own types say nothing to who has none of these, whatever they are called.
         own = is_type_class(cls) and not is_toolchain_definition(cls)
         name = functools.partial(consulted.attribute_of, cls) if own else consulted.attribute
+        rank = None if own else attributes_before(template, attributes)
         overloaded = getattr(template, "_attr", None)
-        if overloaded is not None:
-            self._file(name(overloaded), "attribute", template.key, template)
-            return
-        if template.generic_resolve is not NotImplemented:
-            self._file(consulted.type_class(cls) if own else EVERYTHING, "attributes", template.key, template)
-        for member in dir(template):
-            if member.startswith("resolve_"):
-                self._file(name(member.removeprefix("resolve_")), "attribute", template.key, template)
+        if overloaded is None and template.generic_resolve is not NotImplemented:
+            general = consulted.type_class(cls) if own else EVERYTHING
+            self._file(general, "attributes", template.key, template, rank=rank)
+        members = [each.removeprefix("resolve_") for each in dir(template) if each.startswith("resolve_")]
+        for each in members if overloaded is None else [overloaded]:
+            self._file(name(each), "attribute", template.key, template, rank=rank)
 
     def _read_lowering(self, registry: Any) -> None:
         # What an intrinsic's typing half answered is registered for itself.
         functions = [each for each in self._news(registry, "functions") if each[0] is not each[1]]
         members = [
-            (field, undecorated(decorated), name, signature)
-            for field in ("getattrs", "setattrs")
-            for decorated, name, signature in self._news(registry, field)
-        ]
-        members += [
-            (field, implementation, None, signature)
-            for field in ("casts", "constants")
-            for implementation, signature in self._news(registry, field)
+            (field, item, undecorated(item[0]) if field in {"getattrs", "setattrs"} else item[0])
+            for field in ("getattrs", "setattrs", "casts", "constants")
+            for item in self._news(registry, field)
         ]
         if not functions and not members:
             return
         keys = [key for _implementation, function, signature in functions for key in (function, *(signature or ()))]
-        keys += [formal for *_rest, signature in members for formal in signature or ()]
-        if are_numbas([*(each[0] for each in functions), *(each[1] for each in members)], keys):
+        keys += [formal for _field, item, _implementation in members for formal in item[-1] or ()]
+        if are_numbas([*(each[0] for each in functions), *(each[-1] for each in members)], keys):
             return
-        for implementation, function, signature in functions:
-            if is_others(implementation, function, signature):
-                self._file(lowered_for(function, signature), "lowering", function, implementation, signature)
-        for field, implementation, name, signature in members:
-            if is_others(implementation, None, signature):
-                general = EVERYTHING if name is None else consulted.attribute(name)
-                self._file(of_type(signature) or general, field, None, implementation, signature)
+        for item in filter(lambda it: is_others(*it), functions):
+            implementation, function, signature = item
+            rank = lowered_before(item, registry.functions)
+            self._file(lowered_for(function, signature), "lowering", function, implementation, signature, rank)
+        for field, item, implementation in members:
+            if is_others(implementation, None, item[-1]):
+                name = of_type(item[-1]) or (EVERYTHING if len(item) == NAMELESS else consulted.attribute(item[1]))
+                self._file(name, field, None, implementation, item[-1], lowered_before(item, getattr(registry, field)))
 
     def _read_rewrites(self) -> None:
         for kind, classes in rewrite_registry.rewrites.items():
@@ -428,7 +423,7 @@ class ExtensionIndex:
                 self._file(name, f"conversion to {toty} from", None, fromty, (fromty, toty), rank=how)
 
     def _file(
-        self, name: bytes, label: str, key: object, registered: Any, signature: Iterable[Any] = (), rank: str = ""
+        self, name: bytes, label: str, key: object, registered: Any, signature: Iterable[Any] = (), rank: _Rank = None
     ) -> None:
         filed = self._filed.setdefault(name, [])
         formal = tuple(t for t in signature if isinstance(t, type) or is_numba_type(t))
@@ -437,7 +432,11 @@ class ExtensionIndex:
             return
         self._said.add(said)
         label = f"{label} {getattr(registered, '__qualname__', registered)!s}"
-        filed.append(Registration(label, key, registered, formal, rank))
+        each = Registration(label, key, registered, formal, "" if rank is None else str(rank))
+        if self.settled and module_of(each).partition(".")[0] not in self.ahead:
+            self.late[id(registered)] = registered
+            each.rank = "late" if isinstance(rank, int) else each.rank
+        filed.append(each)
         if only_types(registered):
             self.asked_for_types.add(registered)
         elif not chooses(registered) or any(True for _ in identified(registered)):

@@ -16,6 +16,7 @@ from llvmlite.binding import ffi
 from numba.core import imputils, pythonapi
 from numba.core.base import BaseContext
 from numba.core.datamodel import default_manager
+from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
 from numba.core.typeconv.castgraph import TypeGraph
 from numba.core.typeconv.typeconv import TypeCastingRules, TypeManager
@@ -108,6 +109,16 @@ def tables_by_class() -> dict[str, Any]:
         "reflection": pythonapi._reflectors.functions,
         "typeof": typeof_impl.registry,
     }
+
+
+def registries() -> tuple[list[Any], list[Any]]:
+    """Those that Numba types with, and those that it lowers with: the ones for built-in things, and what is in use."""
+    typing, lowering = templates.builtin_registry, imputils.builtin_registry
+    typed_with, lowered_with = cpu_target.typing_context._registries, cpu_target.target_context._registries
+    return (
+        [typing, *(registry for registry in typed_with if registry is not typing)],
+        [lowering, *(registry for registry in lowered_with if registry is not lowering)],
+    )
 
 
 def lengths(typing: list[Any], lowering: list[Any]) -> list[int]:

@@ -80,6 +80,11 @@ class InstalledExtensions:
             self._look()
         return self._known is not None and sys.modules.keys().isdisjoint(self._roots)
 
+    @property
+    def roots(self) -> frozenset[str]:
+        """The packages that Numba would have loaded by now, which register something, while they are put off."""
+        return frozenset() if entrypoints._already_initialized else self._roots | self._declared
+
     def prepare(self) -> None:
         """Load them unless they may wait; if looking at what surrounds them fails, as Numba does, and here as well.
 

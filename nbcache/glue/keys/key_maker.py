@@ -95,8 +95,7 @@ class KeyMaker:
     def prepare(self) -> None:
         """See what is registered by now, with what packages would have added, unless they may wait."""
         self.installed.prepare()
-        self.extensions.refresh()
-        self.extensions.settled = True
+        self._read_registries()
 
     def meet(self, names: bytes) -> tuple[bytes, ...]:
         """Those of an entry's names for which others have registered something, or would."""
@@ -108,10 +107,13 @@ class KeyMaker:
 
     def _load_installed(self) -> None:
         """Load what Numba would have loaded before it looked anything up."""
-        self.extensions.settled = False
         self.installed.load()
+        self._read_registries()
+
+    def _read_registries(self) -> None:
         self.extensions.refresh()
         self.extensions.settled = True
+        self.extensions.ahead = self.installed.roots
 
     def new_consulted(self, frame: Frame) -> Consulted:
         """For a compilation that begins; from here on every package that extends Numba takes part."""
