@@ -23,6 +23,8 @@ ANYTHING = "*"
 TOOLCHAIN = "toolchain "
 """What the title of a definition begins with that is the toolchain's, and that its name says all about."""
 _LONG = 2000
+_LOWEST, _HIGHEST = 1 << 32, 1 << 48
+"""Between which kernels place libraries. Others have them elsewhere, and never find what has one in its key."""
 
 
 class Unidentifiable(Exception):  # noqa: N818  a verdict, not a malfunction
@@ -115,6 +117,13 @@ class Node:
         if atom is not None:
             if kind is str:
                 self.strings.append(value)  # type: ignore[arg-type]
+            elif kind is int and _LOWEST < value < _HIGHEST:  # type: ignore[operator]
+                from nbcache.glue.identity.libraries import file_of  # few numbers are that large
+
+                file = file_of(value)  # type: ignore[arg-type]
+                if file:
+                    msg = f"{label} is the address of something in {file}"
+                    raise Unidentifiable(msg)
             return atom
         if kind not in _CONTAINERS or depth > (_TUPLE_DEPTH if kind is tuple else 0):
             # A node of its own: what is shared is described once, however often it is met.

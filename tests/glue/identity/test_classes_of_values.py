@@ -1,6 +1,7 @@
 """Of a class that compiled code has values of counts what Numba reads of them, and of what runs while compiling all of it."""
 
 import collections
+import ctypes
 import enum
 import typing
 
@@ -134,3 +135,11 @@ def test_what_is_set_on_a_class_later_is_noticed_where_numba_reads_it():
     color.value = property(lambda self: 3)
     point._fields = ("y", "x")
     assert not any(scope.unchanged() for scope in scopes)
+
+
+def test_a_member_that_is_an_address_in_a_library_is_found_by_no_other_process():
+    """As numba-mpi's operators are."""
+    address = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value
+    look(enum.IntEnum("Operator", {"SUM": 7 << 40}))
+    with pytest.raises(Unidentifiable, match=r"member SUM is the address of something in .*libc"):
+        look(enum.IntEnum("Operator", {"SUM": address}))
