@@ -282,9 +282,13 @@ def typing_of_builtins(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def _resolve_builtin_function_type(self: Any, func: Any, args: Any, kws: Any) -> Any:
+        fill = session.frames.fill
         names = asked(index.generation)
         if names is None or isinstance(func, types.Type):
-            return original(self, func, args, kws)
+            was_filled = fill is not None and session.frames.fill is None
+            # Numba looks there first, where there was nothing yet.
+            found = self._resolve_user_function_type(func, args, kws) if was_filled else None
+            return original(self, func, args, kws) if found is None else found
         return _typed(session, names, func, args, lambda: original(self, func, args, kws))
 
     return _resolve_builtin_function_type

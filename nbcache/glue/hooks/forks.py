@@ -19,6 +19,8 @@ from llvmlite.binding import ffi
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
+from nbcache.glue.identity import pristine
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -72,7 +74,8 @@ def _attend_children(at_exit: Callable[[], None]) -> None:
 
 
 def _free_compiler() -> None:
-    """Let this child compile: who has Numba's lock is either its only thread or none that is left."""
+    """Let this child compile: who has a lock is either its only thread or none that is left."""
+    pristine.noted.lock = threading.RLock()
     if global_compiler_lock._lock.acquire(blocking=False):
         global_compiler_lock._lock.release()
         return

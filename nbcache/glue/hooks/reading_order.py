@@ -13,10 +13,11 @@ from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
 from numba.core.typing import templates
 
-from nbcache.glue.identity.registered import undecorated
+from nbcache.glue.identity.registered import Registration, formals, is_others, undecorated
+from nbcache.glue.identity.told import LISTS_OF_LOWERING, LISTS_OF_TYPING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from nbcache.glue.identity.registrations import ExtensionIndex
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class _LateLast:
     """In the place of what hands a context the news of one of Numba's registries."""
 
-    def __init__(self, loader: Any, late: Mapping[int, object]) -> None:
+    def __init__(self, loader: Any, late: dict[int, object]) -> None:
         self._loader = loader
         self._late = late
         self._held: dict[str, list[Any]] = {}
@@ -35,28 +36,18 @@ class _LateLast:
         news = [*self._loader.new_registrations(name)]
         held = self._held.pop(name, [])
         if self.holds_back:
-            held += [item for item in news if self._is_late(name, item)]
-            news = [item for item in news if not self._is_late(name, item)]
-            self._held[name] = held
-            held = []
+            self._held[name] = held + [item for item in news if id(item) in self._late]
+            news, held = [item for item in news if id(item) not in self._late], []
         # Installing one has the registries read once more, so nothing may be left to be handed out twice.
         yield from [*news, *held]
-
-    def _is_late(self, name: str, item: Any) -> bool:
-        if name == "globals":
-            registered = getattr(item[1], "templates", ())
-        else:
-            registered = (item[0], undecorated(item[0])) if isinstance(item, tuple) else (item,)
-        return not self._late.keys().isdisjoint(map(id, registered))
 
 
 def keep(extensions: ExtensionIndex) -> None:
     """Have Numba read all that is registered, and what is late after all else, unless it has read its own."""
     typing, lowering = cpu_target.typing_context._registries, cpu_target.target_context._registries
-    if not extensions.settled or imputils.builtin_registry in lowering:
+    if extensions.settled_at is None or imputils.builtin_registry in lowering:
         return
-    extensions.refresh()
-    late = extensions.late
+    late = _late(extensions, extensions.settled_at)
     if not late:
         return
     loaders = []
@@ -74,3 +65,29 @@ def keep(extensions: ExtensionIndex) -> None:
     for classes in rewrite_registry.rewrites.values():
         classes.sort(key=lambda each: id(each) in late)
     cpu_target.target_context.refresh()
+
+
+def _late(extensions: ExtensionIndex, settled_at: dict[tuple[int, str], int]) -> dict[int, object]:
+    """The items of lists that others have registered late, by their ids."""
+    lists: list[tuple[object, str, list[Any]]] = [
+        *((templates.builtin_registry, name, getattr(templates.builtin_registry, name)) for name in LISTS_OF_TYPING),
+        *((imputils.builtin_registry, name, getattr(imputils.builtin_registry, name)) for name in LISTS_OF_LOWERING),
+        *((rewrite_registry, name, classes) for name, classes in rewrite_registry.rewrites.items()),
+    ]
+    news = [(name, item) for owner, name, items in lists for item in items[settled_at.get((id(owner), name), 0) :]]
+    return {id(item): item for name, item in news if any(map(extensions.is_late, _registrations(name, item)))}
+
+
+def _registrations(name: str, item: Any) -> Iterator[Registration]:
+    """What of others' an item of a registry's list called *name* registers."""
+    if name == "globals":
+        value, typ = item
+        found = [(template, value, ()) for template in getattr(typ, "templates", ())]
+    elif isinstance(item, tuple):
+        implementation = undecorated(item[0]) if name in {"getattrs", "setattrs"} else item[0]
+        found = [(implementation, item[1] if name == "functions" else None, item[-1] or ())]
+    else:
+        found = [(item, getattr(item, "key", None), ())]
+    for registered, key, signature in found:
+        if is_others(registered, key, signature):
+            yield Registration("", key, registered, formals(signature), "")

@@ -332,8 +332,11 @@ def are_toolchain_definitions(objs: list[Any]) -> bool:
         return False
     if not all(_edition_of_file(file) == "" for file in {function.__code__.co_filename for function in functions}):
         return False
-    numbas = {*filter(_is_numbas, {base for cls in classes for base in cls.__bases__})}
-    return not any(map(_is_nowhere, [cls for cls in classes if numbas.isdisjoint(cls.__bases__)]))
+    bases = {base for cls in classes for base in cls.__bases__}
+    if not all(_is_from_toolchain(base.__module__) for base in bases):
+        return False
+    numbas = {*filter(_is_numbas, bases)}
+    return not any(map(_is_nowhere, [c for c in classes if "cases" in vars(c) or numbas.isdisjoint(c.__bases__)]))
 
 
 def cell_values(function: Any) -> Iterator[Any]:
@@ -353,8 +356,12 @@ def _is_toolchain_class(cls: type) -> bool:
     module = getattr(cls, "__module__", None)
     if (module is not None and not _is_from_toolchain(module)) or not has_toolchain_methods(cls):
         return False
-    # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either.
-    return not (_is_nowhere(cls) and not any(map(_is_numbas, cls.__bases__)))
+    # Numba makes templates of others' classes, too, by deriving from them (`infer_global`).
+    if "<" in cls.__qualname__ and not all(map(is_toolchain_definition, cls.__bases__)):
+        return False
+    # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either, but
+    # none that consists of a list of signatures.
+    return not (_is_nowhere(cls) and ("cases" in vars(cls) or not any(map(_is_numbas, cls.__bases__))))
 
 
 def _is_nowhere(cls: type) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from enum import EnumMeta
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -91,18 +92,21 @@ class Noted:
         """The module that was loaded last when all were copied."""
         self.mutations = Mutations()
         """Those of `tables`, by the same numbers, since they were copied."""
+        self.lock = threading.RLock()
 
     def add(
         self, owners: Sequence[Owner] = (), containers: Sequence[Container] = (), parts: Sequence[Part] = ()
     ) -> None:
-        """Add what was copied just now."""
+        """Add what was copied just now, in whatever thread a module was imported."""
         tables = [each for each in containers if isinstance(each.content, dict)]
         lists = [each for each in containers if not isinstance(each.content, dict)]
-        self.lists += lists
-        self.contents += [each.content for each in lists]
-        self.tables += [*owners, *tables, *parts]
         contents = (each.content for each in tables)
-        self.mutations.watch([*_members_of(owners), *contents, *(vars(each.thing) for each in parts)])
+        dictionaries = [*_members_of(owners), *contents, *(vars(each.thing) for each in parts)]
+        with self.lock:  # the numbers of both have to agree
+            self.lists += lists
+            self.contents += [each.content for each in lists]
+            self.tables += [*owners, *tables, *parts]
+            self.mutations.watch(dictionaries)
 
 
 noted = Noted()

@@ -68,6 +68,16 @@ class Registration:
         self.registered = registered
         self.formal = formal
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What it is, as long as all of it lives."""
+        return id(self.registered), id(self.key), self.formal
+
+
+def formals(signature: Iterable[Any]) -> tuple[Any, ...]:
+    """The types, and classes of types, for which something is registered."""
+    return tuple(each for each in signature if isinstance(each, type) or is_numba_type(each))
+
 
 class Tables:
     """Registries of Numba's that are dictionaries, where one thing can take another's place."""
@@ -179,10 +189,15 @@ NAMELESS: Final = 2
 
 
 def attributes_before(template: Any, attributes: list[Any]) -> int:
-    """How many of a registry's templates Numba asks before this one, for attributes of types like those of this one."""
+    """How many of a registry's templates Numba asks before this one, for attributes of types like those of this one.
+
+    Of those for no certain attribute, if this one is for one, such as have a method for it.
+    """
     name = getattr(template, "_attr", None)
-    before = takewhile(lambda each: each is not template, attributes)
-    return sum(each.key is template.key and getattr(each, "_attr", name) == name for each in before)
+    before = [each for each in takewhile(lambda each: each is not template, attributes) if each.key is template.key]
+    if name is None:
+        return len(before)
+    return sum(hasattr(each, f"resolve_{name}") or getattr(each, "_attr", None) == name for each in before)
 
 
 def lowered_before(item: tuple[Any, ...], items: list[Any]) -> int | None:

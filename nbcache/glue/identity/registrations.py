@@ -31,7 +31,6 @@ from nbcache.glue.identity.consulted import EVERYTHING, is_type_class
 from nbcache.glue.identity.idle import runners
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import (
-    is_numba_type,
     is_toolchain_definition,
     judging_once,
 )
@@ -45,6 +44,7 @@ from nbcache.glue.identity.registered import (
     attributes_before,
     chooser_of,
     chooses,
+    formals,
     identified,
     is_others,
     is_somebodys,
@@ -79,12 +79,12 @@ class ExtensionIndex:
         self._filed: dict[bytes, list[Registration]] = {}
         self._said: set[tuple[object, ...]] = set()
         """The names, objects and types of all that is filed, which keeps them alive."""
-        self._since: dict[bytes, int] = {}
-        self._count = 0
+        self.since: dict[bytes, int] = {}
+        """The generation when something was registered for a name last."""
+        self._count = self._conversions = 0
         self._sizes: list[int] = []
         self._registries: list[Any] = []
         self._token: object = None
-        self._conversions = 0
         self._tables = told.tables_by_class()
         self._contents = Tables([*self._tables.values(), as_numba_type.lookup])
         self._seen: dict[str, dict[Any, Any]] = {}
@@ -104,12 +104,11 @@ class ExtensionIndex:
         """For which names something is registered with an object, by its id."""
         self._several: dict[bytes, int] = {}
         """The names for which something is registered with several objects, and what `ambiguities` was then last."""
-        self.settled = False
-        """Whether something was looked up in this process, and so would have been compiled."""
-        self.ahead: frozenset[str] = frozenset()
-        """Packages that Numba would have loaded by then."""
-        self.late: dict[int, object] = {}
-        """What was registered after Numba would have loaded all of its own, by its id."""
+        self.settled_at: dict[tuple[int, str], int] | None = None
+        """How long lists were when something was looked up for the first time, and would have been compiled."""
+        self._ahead: frozenset[str] = frozenset()
+        self._early: set[tuple[object, ...]] = set()
+        """What isn't late."""
         self.generation = 0
         self.ambiguities = 0
         """A number that grows when an `ordinal` changes."""
@@ -140,6 +139,16 @@ class ExtensionIndex:
                 self.generation += 1
                 self._relevant.clear()
         return self.generation
+
+    def settle(self, ahead: frozenset[str]) -> None:
+        """Something is looked up: what is registered later is late, but for the modules *ahead*, as yet unloaded."""
+        self.settled_at = self.settled_at or dict(self._positions)
+        self._ahead = ahead
+
+    def is_late(self, each: Registration) -> bool:
+        """Whether something is registered, now, when Numba would have loaded all of its own."""
+        is_late = self.settled_at is not None and each.identity not in self._early
+        return is_late and module_of(each) not in self._ahead
 
     @property
     def empty(self) -> bool:
@@ -209,14 +218,6 @@ class ExtensionIndex:
             return None
         latest = max(several, key=self._several.__getitem__)
         return [position for position, each in enumerate(self._filed[latest]) if each.key is obj]
-
-    def names(self) -> Iterable[bytes]:
-        """All names for which somebody has registered anything."""
-        return self._filed.keys()
-
-    def since(self, name: bytes) -> int:
-        """The generation when something was registered for *name* last."""
-        return self._since[name]
 
     def modules(self) -> list[str]:
         """The modules that registered anything, as far as another process can import them."""
@@ -293,9 +294,9 @@ class ExtensionIndex:
 
     # -- reading Numba's registries ------------------------------------------------------------------
 
-    def _news(self, registry: Any, field: str) -> list[Any]:
+    def _news(self, registry: Any, field: str, items: list[Any] | None = None) -> list[Any]:
         """What was added to a list of a registry since it was read last."""
-        items = getattr(registry, field)
+        items = getattr(registry, field) if items is None else items
         start = self._positions.get((id(registry), field), 0)
         self._positions[id(registry), field] = len(items)
         return items[start:]
@@ -378,11 +379,9 @@ class ExtensionIndex:
 
     def _read_rewrites(self) -> None:
         for kind, classes in rewrite_registry.rewrites.items():
-            start = self._positions.get((id(rewrite_registry), kind), 0)
-            self._positions[id(rewrite_registry), kind] = len(classes)
-            news = classes[start:]
+            news = self._news(rewrite_registry, kind, classes)
             for cls in () if are_numbas(news, []) else filter(is_others, news):
-                self._file(EVERYTHING, f"rewrite {kind}", None, cls)
+                self._file(EVERYTHING, f"rewrite {kind}", None, cls, rank=classes.index(cls))
 
     def _read_tables(self, changed: list[str]) -> None:
         news = {label: told.registered_since(label, self._tables[label]) for label in changed}
@@ -426,16 +425,17 @@ class ExtensionIndex:
         self, name: bytes, label: str, key: object, registered: Any, signature: Iterable[Any] = (), rank: _Rank = None
     ) -> None:
         filed = self._filed.setdefault(name, [])
-        formal = tuple(t for t in signature if isinstance(t, type) or is_numba_type(t))
+        formal = formals(signature)
         said = (name, label, id(registered), id(key), formal)
         if said in self._said:
             return
         self._said.add(said)
-        label = f"{label} {getattr(registered, '__qualname__', registered)!s}"
-        each = Registration(label, key, registered, formal, "" if rank is None else str(rank))
-        if self.settled and module_of(each).partition(".")[0] not in self.ahead:
-            self.late[id(registered)] = registered
-            each.rank = "late" if isinstance(rank, int) else each.rank
+        words = f"{label} {getattr(registered, '__qualname__', registered)!s}"
+        each = Registration(words, key, registered, formal, "" if rank is None else str(rank))
+        if not self.is_late(each):
+            self._early.add(each.identity)
+        elif isinstance(rank, int):
+            each.rank = "late"
         filed.append(each)
         if only_types(registered):
             self.asked_for_types.add(registered)
@@ -446,4 +446,4 @@ class ExtensionIndex:
         if filed[0].key is not key or name in self._several:
             self.ambiguities += 1
             self._several[name] = self.ambiguities
-        self._since[name] = self.generation + 1
+        self.since[name] = self.generation + 1

@@ -63,7 +63,10 @@ def listen(*, just_imported: bool = False) -> None:
         own_annotations.update((as_numba_type if just_imported else AsNumbaTypeRegistry()).lookup)
         if just_imported:
             pristine.note_all()
-            for registry, fields in _REGISTRIES:
+            lists: list[tuple[Any, tuple[str, ...]]] = [(as_numba_type, ("functions",))]
+            lists += [(each, LISTS_OF_TYPING) for each in _typing()]
+            lists += [(each, LISTS_OF_LOWERING) for each in _lowering()]
+            for registry, fields in lists:
                 own_lengths.update(((id(registry), field), len(getattr(registry, field))) for field in fields)
             for kind, classes in rewrite_registry.rewrites.items():
                 own_lengths[id(rewrite_registry), kind] = len(classes)
@@ -92,12 +95,6 @@ _PAST_REGISTRIES: Any = (
     (BaseContext, "insert_func_defn", _tells("how a function is lowered")),
 )
 """Methods by which Numba is told what no registry has."""
-_REGISTRIES: Any = (
-    (templates.builtin_registry, LISTS_OF_TYPING),
-    (imputils.builtin_registry, LISTS_OF_LOWERING),
-    (as_numba_type, ("functions",)),
-)
-"""With the names of their lists."""
 
 
 def tables_by_class() -> dict[str, Any]:
@@ -111,14 +108,38 @@ def tables_by_class() -> dict[str, Any]:
     }
 
 
-def registries() -> tuple[list[Any], list[Any]]:
-    """Those that Numba types with, and those that it lowers with: the ones for built-in things, and what is in use."""
-    typing, lowering = templates.builtin_registry, imputils.builtin_registry
-    typed_with, lowered_with = cpu_target.typing_context._registries, cpu_target.target_context._registries
-    return (
-        [typing, *(registry for registry in typed_with if registry is not typing)],
-        [lowering, *(registry for registry in lowered_with if registry is not lowering)],
+_TYPED_WITH = tuple(
+    "numba.core.typing." + name
+    for name in ("cffi_utils", "cmathdecl", "enumdecl", "listdecl", "mathdecl", "npydecl", "setdecl", "dictdecl")
+)
+_LOWERED_WITH = tuple(
+    "numba." + name
+    for name in (
+        "cpython.cmathimpl", "misc.cffiimpl", "cpython.mathimpl", "np.npyimpl", "cpython.printimpl",
+        "cpython.randomimpl",
     )
+)  # fmt: skip
+"""Modules with registries of their own, which a compilation has Numba read."""
+
+
+def registries() -> tuple[list[Any], list[Any]]:
+    """Those that Numba types with, and those that it lowers with, in use or loaded, so that others may know them."""
+    # Numba's own are in its order once they are in use, and those of others behind them.
+    typed_with, lowered_with = cpu_target.typing_context._registries, cpu_target.target_context._registries
+    return [*dict.fromkeys((*_typing(), *typed_with))], [*dict.fromkeys((*_lowering(), *lowered_with))]
+
+
+def _typing() -> list[Any]:
+    return [templates.builtin_registry, *_loaded(_TYPED_WITH)]
+
+
+def _lowering() -> list[Any]:
+    return [imputils.builtin_registry, *_loaded(_LOWERED_WITH)]
+
+
+def _loaded(names: tuple[str, ...]) -> list[Any]:
+    modules = [sys.modules[name] for name in names if name in sys.modules]
+    return [registry for module in modules if (registry := vars(module).get("registry")) is not None]
 
 
 def lengths(typing: list[Any], lowering: list[Any]) -> list[int]:

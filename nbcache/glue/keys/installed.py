@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.distributions import Distributions
     from nbcache.glue.identity.registrations import ExtensionIndex
 
-VERSION = 8
+VERSION = 9
 MOST_BYTES = 4 << 20
 """Where more than this is no distribution's, the packages are loaded each time: to read it would take as long."""
 
@@ -68,6 +68,7 @@ class InstalledExtensions:
         self._declared: set[str] = set()
         self._known: frozenset[bytes] | None = None
         self._roots: frozenset[str] = frozenset()
+        self._registering: frozenset[str] = frozenset()
         self._looked = self._found = False
 
     @property
@@ -81,9 +82,9 @@ class InstalledExtensions:
         return self._known is not None and sys.modules.keys().isdisjoint(self._roots)
 
     @property
-    def roots(self) -> frozenset[str]:
-        """The packages that Numba would have loaded by now, which register something, while they are put off."""
-        return frozenset() if entrypoints._already_initialized else self._roots | self._declared
+    def ahead(self) -> frozenset[str]:
+        """The modules that would have registered something by now, as long as they are put off."""
+        return frozenset() if entrypoints._already_initialized else self._registering
 
     def prepare(self) -> None:
         """Load them unless they may wait; if looking at what surrounds them fails, as Numba does, and here as well.
@@ -126,7 +127,7 @@ class InstalledExtensions:
         sources = self._sources(sys.modules.keys() - modules)
         if roots.isdisjoint(modules) and sources is not None:
             spelt = sorted(name.hex() for name in names) if alone else None
-            known = {"names": spelt, "roots": sorted(roots), **sources}
+            known = {"names": spelt, "registering": sorted(registering), "roots": sorted(roots), **sources}
             self.remember(self._key, _digest(known), json.dumps({"version": VERSION, **known}).encode(), seconds)
 
     def _look(self) -> None:
@@ -146,6 +147,7 @@ class InstalledExtensions:
             if remembered is not None and self._holds(remembered):
                 self._found = True
                 self._roots = frozenset(remembered["roots"])
+                self._registering = frozenset(remembered["registering"])
                 if remembered["names"] is not None:
                     self._known = frozenset(map(bytes.fromhex, remembered["names"]))
                 return

@@ -112,8 +112,7 @@ class KeyMaker:
 
     def _read_registries(self) -> None:
         self.extensions.refresh()
-        self.extensions.settled = True
-        self.extensions.ahead = self.installed.roots
+        self.extensions.settle(self.installed.ahead)
 
     def new_consulted(self, frame: Frame) -> Consulted:
         """For a compilation that begins; from here on every package that extends Numba takes part."""
@@ -172,7 +171,7 @@ class KeyMaker:
         names = index.relevant_among(consulted.names) if not consulted.conflict else ()
         try:
             for name, digest in index.digests_of(names, self.engine):
-                current[name] = (index.since(name), digest)
+                current[name] = (index.since[name], digest)
         except Unidentifiable as exc:
             consulted.conflict = str(exc)
         while self.models_made:

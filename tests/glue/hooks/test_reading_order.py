@@ -137,3 +137,22 @@ def test_rewrites_after_a_hit_come_after_numbas_own(run):
     plain = run(main, store=False)
     assert plain.endswith(", 'Own']\n")
     assert run(main) == plain
+
+
+SECOND = """
+@lower_builtin(abs, types.Float)
+def own(context, builder, sig, args):
+    return context.get_constant(sig.return_type, -42)
+{first_call}
+lower_builtin(round, types.Float)(own)
+"""
+
+
+def test_what_is_registered_for_two_things_is_late_for_one_of_them(run):
+    """Numba takes the last of equal ones: its own for `abs`, which it loads after this, and this for `round`."""
+    names = "lower_builtin"
+    run(FIRST.format(names=names))
+    head, _, first_call = FIRST.format(names=names).partition("@njit")
+    main = head + SECOND.format(first_call="@njit" + first_call)
+    main += USE.format(expression="abs(a), round(a)", argument="-3.0")
+    assert run(main) == run(main) == run(main, store=False)

@@ -74,6 +74,92 @@ _NEW_OVERLOAD = {
     "ext.py": "",
 }
 
+_LENGTHS = {
+    "main.py": main("""
+        import ext
+
+        @njit
+        def f(x):
+            return len(x) / 2, len(x)
+
+        show("f", f, ext.Thing())
+    """),
+    "ext.py": _HEAD
+    + py("""
+        from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+
+        class Thing:
+            pass
+
+        class ThingType(types.Type):
+            def __init__(self):
+                super().__init__(name="Thing")
+
+        register_model(ThingType)(models.OpaqueModel)
+
+        @typeof_impl.register(Thing)
+        def typeof_thing(value, context):
+            return ThingType()
+
+        @unbox(ThingType)
+        def unbox_thing(typ, obj, c):
+            return NativeValue(c.context.get_dummy_value())
+
+        @infer_global(len)
+        class Length(AbstractTemplate):
+            def generic(self, args, kws):
+                if len(args) == 1 and isinstance(args[0], ThingType):
+                    return signature(types.intp, args[0])
+
+        @lower_builtin(len, ThingType)
+        def lower_length(context, builder, sig, args):
+            return context.get_constant(sig.return_type, 42)
+    """),
+}
+_CASES = {
+    "main.py": main("""
+        import math
+        import ext
+
+        @njit
+        def f(x):
+            return math.comb(x)
+
+        show("f", f, 7)
+    """),
+    "ext.py": _HEAD
+    + py("""
+        import math
+        from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+
+        @infer_global(math.comb)
+        class Choices(ConcreteTemplate):
+            cases = [signature(types.intp, types.int64)]
+
+        @lower_builtin(math.comb, types.Any)
+        def lower_choices(context, builder, sig, args):
+            return context.get_constant(sig.return_type, 42)
+    """),
+}
+_SINES = {
+    "main.py": main("""
+        import math
+        import ext
+
+        @njit
+        def f(x):
+            return math.sin(x)
+
+        show("f", f, 0.5)
+    """),
+    "ext.py": "from numba.core import types\nfrom numba.cpython.mathimpl import lower\n",
+}
+_OWN_SINE = """
+@lower(math.sin, types.float64)
+def sine(context, builder, sig, args):
+    return context.get_constant(sig.return_type, -42)
+"""
+
 _LATE_OVERLOAD = {
     "main.py": main("""
         import ext
@@ -380,6 +466,24 @@ PROGRAMS = (
         10,
         _LATE_OVERLOAD,
         replaced(_LATE_OVERLOAD, "ext.py", ("@overload(thing)", f"{_SPECIAL}\n@overload(thing)")),
+    ),
+    trap(
+        "extension-typing-of-a-builtin-function",
+        10,
+        _LENGTHS,
+        replaced(_LENGTHS, "ext.py", ("signature(types.intp", "signature(types.float64")),
+    ),
+    trap(
+        "extension-typing-of-a-builtin-function-by-cases",
+        10,
+        _CASES,
+        replaced(_CASES, "ext.py", ("signature(types.intp", "signature(types.float64")),
+    ),
+    trap(
+        "extension-in-a-registry-of-numbas",
+        10,
+        _SINES,
+        {"ext.py": "import math\n" + _SINES["ext.py"] + _OWN_SINE},
     ),
     trap(
         "extension-user-type-twice",
