@@ -115,6 +115,17 @@ def _describe_ctypes_function(node: Node, function: Any) -> None:
     node.part("flags", b"%d" % function._flags_, str(function._flags_))
 
 
+class _Example(ctypes.Structure):
+    _fields_ = (("field", ctypes.c_int),)
+
+
+def _describe_field(node: Node, field: Any) -> None:
+    """Of a structure or union, whose list of fields has the names and types."""
+    node.title = "field of a structure"
+    node.value("offset", field.offset)
+    node.value("size", field.size)
+
+
 def describe_wrapper_address(node: Node, obj: Any) -> None:
     """An object that tells Numba where a function is; how it knows isn't its identity if a library has that."""
     where = called_by_protocol(obj)
@@ -149,6 +160,7 @@ DESCRIBERS: dict[type, Describer] = {
     ctypes._SimpleCData: _refuse_pointer,
     ctypes._Pointer: _refuse_pointer,
     CFuncPtr: _describe_ctypes_function,
+    type(_Example.field): _describe_field,
 }
 BY_NAME: dict[str, Describer] = {
     "_cffi_backend:_CDataBase": _describe_cffi_object,

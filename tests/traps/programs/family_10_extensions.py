@@ -74,6 +74,28 @@ _NEW_OVERLOAD = {
     "ext.py": "",
 }
 
+_ROW = """
+    import ctypes
+
+    class Row(ctypes.Structure):
+        _fields_ = [("n", ctypes.c_int64)]
+"""
+_MANY_ROWS = """
+    import ctypes
+    import other
+
+    @intrinsic
+    def bytes_of(typingctx, count):
+        def codegen(context, builder, sig, args):
+            return builder.mul(args[0], args[0].type(ctypes.sizeof(other.Row)))
+        return types.intp(types.intp), codegen
+
+    @overload(thing)
+    def choose(x):
+        if isinstance(x, types.Integer):
+            return lambda x: bytes_of(x)
+        return lambda x: x
+"""
 _LENGTHS = {
     "main.py": main("""
         import ext
@@ -466,6 +488,13 @@ PROGRAMS = (
         10,
         _LATE_OVERLOAD,
         replaced(_LATE_OVERLOAD, "ext.py", ("@overload(thing)", f"{_SPECIAL}\n@overload(thing)")),
+    ),
+    _elsewhere(
+        "layout-of-a-c-structure",
+        _MANY_ROWS,
+        _ROW,
+        _ROW.replace("c_int64)", 'c_int64), ("m", ctypes.c_int8)'),
+        rerun="hit",
     ),
     trap(
         "extension-typing-of-a-builtin-function",
