@@ -10,7 +10,7 @@ import importlib
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from numba.core import entrypoints, types
+from numba.core import compiler_lock, entrypoints, types
 from numba.core.registry import cpu_target
 from numba.core.typing.typeof import typeof_impl
 
@@ -31,7 +31,8 @@ def loaded_whole(original: Any, session: Session) -> Any:
         if session.maker.extensions.settled_at is not None:
             session.frames.fill = None
             deferring.load()
-            cpu_target.target_context.refresh()
+            with compiler_lock.global_compiler_lock._lock:
+                cpu_target.target_context.refresh()
 
     session.frames.fill = fill
 
