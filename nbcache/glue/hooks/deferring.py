@@ -25,18 +25,20 @@ import sys
 from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from numba.core import (
-    compiler_lock,
-)
+from numba.core import compiler_lock, entrypoints, types
 from numba.core.registry import cpu_target
+from numba.core.typing.typeof import typeof_impl
 
 import _nbcache
 from nbcache import process
+from nbcache.glue import marks
+from nbcache.glue.identity.declared import declares_extensions
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nbcache.glue.hooks.policy import Session
     from nbcache.glue.keys.key_maker import KeyMaker
 
 _LAST: Final = "numba.core.boxing"
@@ -214,7 +216,7 @@ def load() -> None:
             return
         rest.load()
         _rest = None
-        put_off_linear_algebra()
+        _put_off_linear_algebra()
 
 
 def load_whole() -> None:
@@ -235,7 +237,7 @@ def _load_limited() -> None:
     linear_algebra.load()
 
 
-def put_off_linear_algebra() -> None:
+def _put_off_linear_algebra() -> None:
     """Numba was told that it is there; once something has imported it, nothing stands in anybody's place any more."""
     global _linear_algebra
     with suppressed(Exception):  # a program may refuse all further imports
@@ -319,3 +321,115 @@ def _is_bound_elsewhere() -> bool:
     Nobody has all of them. To look into all modules takes as long as a fifth of a hit.
     """
     return len({sys.getrefcount(getattr(os, name)) for name in _GIVING_UP if hasattr(os, name)}) > 1
+
+
+def loaded_whole(original: Any, session: Session) -> Any:
+    """Where a compilation begins to load what Numba is made of, load all that a hit has put off."""
+
+    def fill() -> None:
+        """Who asks Numba's contexts after a hit, by hand or in a chooser, is answered as after a compilation."""
+        if session.maker.extensions.settled_at is not None:
+            session.frames.fill = None
+            load()
+            with compiler_lock.global_compiler_lock._lock:
+                cpu_target.target_context.refresh()
+
+    session.frames.fill = fill
+
+    @functools.wraps(original)
+    def load_additional_registries(self: Any) -> None:
+        session.frames.fill = None
+        load()
+        with suppressed(Exception):
+            from nbcache.glue.hooks import linear_algebra, reading_order  # as above
+
+            linear_algebra.presume()
+            reading_order.keep(session.maker.extensions)
+        original(self)
+        _put_off_linear_algebra()
+
+    return load_additional_registries
+
+
+def typing_after_hits(original: Any, session: Session) -> Any:
+    """Refresh typing contexts when something is typed, and not whenever a dispatcher is called."""
+
+    @functools.wraps(original)
+    def typeof_pyval(self: Any, val: Any) -> Any:
+        typ = original(self, val)
+        if typ is types.pyobject and session.maker.installed.waiting:
+            session.maker.installed.load()
+            typ = original(self, val)
+        return typ
+
+    return typeof_pyval
+
+
+def typeof_after_hits(original: Any, session: Session) -> Any:
+    """Where nothing says what type a value has, import what would say so after a compilation."""
+    unknown = typeof_impl.dispatch(object)
+
+    @functools.wraps(original)
+    def _typeof_buffer(val: Any, c: Any) -> Any:
+        typ = original(val, c)
+        if typ is None and session.has_hits:
+            session.maker.installed.load()
+            importlib.import_module("numba.experimental.function_type")  # for a CFunc
+            known = typeof_impl.dispatch(type(val))
+            typ = None if known is unknown else known(val, c)
+        return typ
+
+    return _typeof_buffer
+
+
+def runtime_after_hits(original: Any, session: Session) -> Any:
+    """Initialise Numba's runtime when somebody asks for it who relies on a compilation to have done that."""
+
+    @functools.wraps(original)
+    def _init_guard(self: Any) -> None:
+        if not self._init and session.has_hits:
+            self.initialize(cpu_target.target_context)
+        original(self)
+
+    return _init_guard
+
+
+def extensions(original: Any, _session: Session) -> Any:
+    """Leave out Numba's search for extensions where none is installed."""
+
+    @functools.wraps(original)
+    def init_all() -> None:
+        if not entrypoints._already_initialized:
+            entrypoints._already_initialized = not declares_extensions()
+        original()
+
+    return init_all
+
+
+def before_types(original: Any, session: Session) -> Any:
+    """Load extensions before types are made of arguments."""
+
+    @functools.wraps(original)
+    def _compilation_chain_init_hook(_self: Any) -> None:
+        """As Numba's, which loads every package that extends it before it looks at an argument."""
+        session.maker.installed.prepare()
+
+    return _compilation_chain_init_hook
+
+
+def deferred_after_hits(original: Any, session: Session) -> Any:
+    """Define a template's overloads when somebody asks for them."""
+
+    @functools.wraps(original)
+    def get_type(self: Any) -> Any:
+        found = original(self)
+        if found.is_opaque and session.has_hits and not vars(self).get(marks.DEFINING):
+            # Lowering the code that was loaded instead would have defined it; without a size LLVM ends the process.
+            vars(self)[marks.DEFINING] = True
+            try:
+                self._define()
+            finally:
+                vars(self)[marks.DEFINING] = False
+        return found
+
+    return get_type

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -184,3 +185,22 @@ def reading_settings(original: Any, session: Session) -> Any:
             read()
 
     return reload_config
+
+
+def lowered_later(original: Any, _session: Session) -> Any:
+    """Import what lowers arrays when something is lowered."""
+
+    @functools.wraps(original)
+    def initialize(self: Any, ufunc: Any) -> None:
+        this = weakref.ref(self)
+
+        def make_ufunc_kernel(context: Any, builder: Any, sig: Any, args: Any, ufunc: Any, _kernel: None) -> Any:
+            lowerer: Any = this()
+            libraries = lowerer.libs
+            original(lowerer, ufunc)
+            lowerer.libs = libraries
+            return lowerer(context, builder, sig, args)
+
+        self.ufunc, self.kernel, self.make_ufunc_kernel_fn, self.libs = ufunc, None, make_ufunc_kernel, []
+
+    return initialize

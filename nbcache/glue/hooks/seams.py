@@ -44,7 +44,7 @@ from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 from numba.np.ufunc.ufunc_base import UfuncBase
 
 from nbcache.glue import replacing
-from nbcache.glue.hooks import after_hits, compiling, consulting, emission, observing
+from nbcache.glue.hooks import compiling, consulting, deferring, emission, observing
 from nbcache.glue.replacing import Seam
 
 if TYPE_CHECKING:
@@ -105,30 +105,30 @@ def table() -> list[Seam]:
         ),
         Seam(
             _DispatcherBase, "typeof_pyval", "a hit loads no extensions, but some values get their type from them",
-            after_hits.typing_after_hits, ("self", "val"),
+            deferring.typing_after_hits, ("self", "val"),
         ),
         Seam(
             importlib.import_module("numba.core.typing.typeof"), "_typeof_buffer",
             "a hit initialises nothing, but some values get their type from it",
-            after_hits.typeof_after_hits, ("val", "c"),
+            deferring.typeof_after_hits, ("val", "c"),
         ),
         Seam(
             type(rtsys), "_init_guard", "a hit initialises no runtime, and a compilation does",
-            after_hits.runtime_after_hits, ("self",),
+            deferring.runtime_after_hits, ("self",),
         ),
         Seam(
             CPUContext, "load_additional_registries", "a hit loads none of Numba's registries, and a compilation all",
-            after_hits.loaded_whole, ("self",),
+            deferring.loaded_whole, ("self",),
         ),
         Seam(
-            typing.Context, "load_additional_registries", "the same", after_hits.loaded_whole, ("self",),
+            typing.Context, "load_additional_registries", "the same", deferring.loaded_whole, ("self",),
         ),
         Seam(
             DUFuncLowerer, "__init__", "array functions are imported for who calls the ufunc from compiled code",
-            after_hits.lowered_later, ("self", "dufunc"),
+            observing.lowered_later, ("self", "dufunc"),
         ),
         Seam(
-            GUFuncLowerer, "__init__", "the same", after_hits.lowered_later, ("self", "gufunc"),
+            GUFuncLowerer, "__init__", "the same", observing.lowered_later, ("self", "gufunc"),
         ),
         Seam(
             importlib.import_module("numba.core.typing.typeof"), "np", "numpy.ma is imported for one look at its class",
@@ -136,11 +136,11 @@ def table() -> list[Seam]:
         ),
         Seam(
             Dispatcher, "_compilation_chain_init_hook", "packages that extend Numba aren't loaded for a hit",
-            after_hits.before_types, ("self",),
+            deferring.before_types, ("self",),
         ),
         Seam(
             entrypoints, "init_all", "it parses the metadata of every distribution for the few that extend Numba",
-            after_hits.extensions,
+            deferring.extensions,
             (),
         ),
         Seam(
@@ -183,10 +183,10 @@ def table() -> list[Seam]:
         ),
         Seam(
             models.DeferredStructModel, "get_value_type", "deferred types that a hit left undefined",
-            after_hits.deferred_after_hits, ("self",),
+            deferring.deferred_after_hits, ("self",),
         ),
         Seam(
-            models.DeferredStructModel, "get_data_type", "the same", after_hits.deferred_after_hits, ("self",),
+            models.DeferredStructModel, "get_data_type", "the same", deferring.deferred_after_hits, ("self",),
         ),
         Seam(
             LiftedWith, "compile", "objmode blocks", compiling.lifted, ("self", "sig"),
