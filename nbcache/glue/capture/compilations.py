@@ -165,8 +165,6 @@ class FrameStack(threading.local):
         self._new_witness = witness
         self._witness: PausedListener | None = None
         self._running: Running | None = None
-        self.fill: Callable[[], None] | None = None
-        """What has Numba's contexts know what a compilation would have told them; None once one has begun."""
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -179,11 +177,7 @@ class FrameStack(threading.local):
     def asked(self, generation: int) -> Names | None:
         """What the innermost open frame asked for at *generation*, to add to (`Consulted`); None if none is open."""
         frames = self._frames
-        if frames:
-            return frames[-1].consulted.asked_at[generation]
-        if self.fill is not None:
-            self.fill()
-        return None
+        return frames[-1].consulted.asked_at[generation] if frames else None
 
     def key_of(self, owner: object, args: tuple[Any, ...]) -> str:
         """The key of what is being compiled for *owner*, "" if nothing is: the other half of a recursion."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from numba.core import types
 
-from nbcache.glue import marks
 from nbcache.glue.identity import consulted
-from nbcache.glue.identity.idle import is_installed, runners
+from nbcache.glue.identity.idle import runners
 from nbcache.glue.identity.ownership import HEAP_TYPE, is_numba_type, is_toolchain_definition
 from nbcache.glue.identity.registered import is_native
 from nbcache.passing import let_pass
@@ -115,8 +115,19 @@ def choices_of(session: Session) -> Choices | None:
         return None
 
 
-def _noting(note: Callable[..., None]) -> Callable[[Any, Session], Any]:
-    """A seam at which *note* adds to the names that are asked for, from the arguments, before all goes on as before."""
+def _fill(session: Session) -> bool:
+    """Somebody asks a context past all compilations: whether it didn't know what it knows now (deferring.py)."""
+    fill = session.maker.fill
+    if fill is not None:
+        fill()
+    return fill is not None and session.maker.fill is None
+
+
+def _noting(note: Callable[..., None], *, of_context: bool = False) -> Callable[[Any, Session], Any]:
+    """A seam at which *note* adds to the names that are asked for, from the arguments, before all goes on as before.
+
+    *of_context*: what is asked is one of Numba's contexts.
+    """
 
     def replace(original: Any, session: Session) -> Any:
         asked, index = session.frames.asked, session.maker.extensions
@@ -129,6 +140,8 @@ def _noting(note: Callable[..., None]) -> Callable[[Any, Session], Any]:
                     note(names, *args)
                 except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
                     _unnoted(session, raised)
+            elif of_context:
+                _fill(session)
             return original(*args, **named)
 
         return call
@@ -146,6 +159,8 @@ def data_models(original: Any, session: Session) -> Any:
         # What is lowered asks for the models of a few types thousands of times.
         this = self, getattr(fetype, "_code", None)
         if names is None or this in names.noted:
+            if names is None and type(fetype) not in self._handlers:
+                _fill(session)
             return original(self, fetype)
         _note_inside(session, names, self, fetype)  # before somebody's code makes it
         if fetype in self._cache:
@@ -255,6 +270,7 @@ def typing_of_calls(original: Any, session: Session) -> Any:
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
         names = asked(index.generation)
         if names is None:
+            _fill(session)
             return original(self, context, args, kws)
         return _typed(session, names, self.typing_key, args, lambda: original(self, context, args, kws))
 
@@ -282,12 +298,11 @@ def typing_of_builtins(original: Any, session: Session) -> Any:
 
     @functools.wraps(original)
     def _resolve_builtin_function_type(self: Any, func: Any, args: Any, kws: Any) -> Any:
-        fill = session.frames.fill
         names = asked(index.generation)
         if names is None or isinstance(func, types.Type):
-            was_filled = fill is not None and session.frames.fill is None
             # Numba looks there first, where there was nothing yet.
-            found = self._resolve_user_function_type(func, args, kws) if was_filled else None
+            is_new = names is None and _fill(session)
+            found = self._resolve_user_function_type(func, args, kws) if is_new else None
             return original(self, func, args, kws) if found is None else found
         return _typed(session, names, func, args, lambda: original(self, func, args, kws))
 
@@ -308,7 +323,19 @@ def attributes(type_at: int, name_at: int) -> Callable[[Any, Session], Any]:
             for cls in {type(each) for each in owners if _names_of(type(each))}:
                 names.update(consulted.attribute_of(base, name) for base in _foreign_bases(cls))
 
-    return _noting(note)
+    return _noting(note, of_context=True)
+
+
+def installing(original: Any, session: Session) -> Any:
+    """`install_registry` of a context: what others install comes after what Numba has of its own."""
+
+    @functools.wraps(original)
+    def install_registry(self: Any, registry: Any) -> None:
+        if not str(sys._getframe(1).f_globals.get("__name__")).startswith("numba."):
+            _fill(session)
+        original(self, registry)
+
+    return install_registry
 
 
 def lowering(original: Any, session: Session) -> Any:
@@ -397,48 +424,7 @@ def _note_annotation(names: set[bytes], _registry: Any, kind: Any) -> None:
     names.update((consulted.annotation(kind), consulted.ANY_ANNOTATION))
 
 
-values = _noting(_note_value)
+values = _noting(_note_value, of_context=True)
 """`BaseContext.resolve_value_type`: the type of a global, a default or a closure's value."""
 annotated = _noting(_note_annotation)
 """`AsNumbaTypeRegistry.infer`: the type that a class stands for in ``isinstance``."""
-
-
-def subroutines(original: Any, session: Session) -> Any:
-    """`BaseContext.compile_subroutine`, which keeps what it has compiled for the next caller."""
-
-    @functools.wraps(original)
-    def compile_subroutine(self: Any, *args: Any, **named: Any) -> Any:
-        frame = session.frames.top()
-        if frame is None:
-            return original(self, *args, **named)
-        outer = frame.consulted
-        frame.consulted = session.maker.new_part(outer)
-        try:
-            cres = original(self, *args, **named)
-            kept = vars(cres.library).setdefault(marks.CONSULTED, frame.consulted)
-        except BaseException:
-            kept = frame.consulted
-            raise
-        finally:
-            session.maker.end_part(frame.consulted)
-            if kept is not frame.consulted:
-                outer.codes |= frame.consulted.codes
-            frame.consulted = outer
-            outer.include(kept)
-        return cres
-
-    return compile_subroutine
-
-
-def code_that_is_read(original: Any, session: Session) -> Any:
-    """`ByteCode.__init__`: all code comes by there to be compiled, also what somebody lowers a call to."""
-    top = session.frames.top
-
-    @functools.wraps(original)
-    def __init__(self: Any, func_id: Any) -> None:  # noqa: N807  its name
-        frame = top()
-        if frame is not None and is_installed(func_id.code.co_filename):
-            frame.consulted.codes.add(func_id.code)
-        original(self, func_id)
-
-    return __init__

@@ -329,16 +329,16 @@ def loaded_whole(original: Any, session: Session) -> Any:
     def fill() -> None:
         """Who asks Numba's contexts after a hit, by hand or in a chooser, is answered as after a compilation."""
         if session.maker.extensions.settled_at is not None:
-            session.frames.fill = None
+            session.maker.fill = None
             load()
             with compiler_lock.global_compiler_lock._lock:
                 cpu_target.target_context.refresh()
 
-    session.frames.fill = fill
+    session.maker.fill = fill
 
     @functools.wraps(original)
     def load_additional_registries(self: Any) -> None:
-        session.frames.fill = None
+        session.maker.fill = None
         load()
         with suppressed(Exception):
             from nbcache.glue.hooks import linear_algebra, reading_order  # as above

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.hooks.consulting import choices_of
+from nbcache.glue.identity.idle import is_installed
 from nbcache.glue.identity.past import Question, past_of
 from nbcache.glue.overloads import effects, loops
 from nbcache.glue.overloads.inherited import inherited
@@ -204,3 +205,44 @@ def lowered_later(original: Any, _session: Session) -> Any:
         self.ufunc, self.kernel, self.make_ufunc_kernel_fn, self.libs = ufunc, None, make_ufunc_kernel, []
 
     return initialize
+
+
+def subroutines(original: Any, session: Session) -> Any:
+    """`BaseContext.compile_subroutine`, which keeps what it has compiled for the next caller."""
+
+    @functools.wraps(original)
+    def compile_subroutine(self: Any, *args: Any, **named: Any) -> Any:
+        frame = session.frames.top()
+        if frame is None:
+            return original(self, *args, **named)
+        outer = frame.consulted
+        frame.consulted = session.maker.new_part(outer)
+        try:
+            cres = original(self, *args, **named)
+            kept = vars(cres.library).setdefault(marks.CONSULTED, frame.consulted)
+        except BaseException:
+            kept = frame.consulted
+            raise
+        finally:
+            session.maker.end_part(frame.consulted)
+            if kept is not frame.consulted:
+                outer.codes |= frame.consulted.codes
+            frame.consulted = outer
+            outer.include(kept)
+        return cres
+
+    return compile_subroutine
+
+
+def code_that_is_read(original: Any, session: Session) -> Any:
+    """`ByteCode.__init__`: all code comes by there to be compiled, also what somebody lowers a call to."""
+    top = session.frames.top
+
+    @functools.wraps(original)
+    def __init__(self: Any, func_id: Any) -> None:  # noqa: N807  its name
+        frame = top()
+        if frame is not None and is_installed(func_id.code.co_filename):
+            frame.consulted.codes.add(func_id.code)
+        original(self, func_id)
+
+    return __init__

@@ -13,8 +13,8 @@ from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
 from numba.core.typing import templates
 
+from nbcache.glue.identity import told
 from nbcache.glue.identity.registered import Registration, formals, is_others, undecorated
-from nbcache.glue.identity.told import LISTS_OF_LOWERING, LISTS_OF_TYPING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,12 +51,14 @@ def keep(extensions: ExtensionIndex) -> None:
     if not late:
         return
     loaders = []
-    for registries, registry, kind in (
-        (typing, templates.builtin_registry, templates.RegistryLoader),
-        (lowering, imputils.builtin_registry, imputils.RegistryLoader),
+    typed_with, lowered_with = told.registries()
+    for registries, found, kind in (
+        (typing, typed_with, templates.RegistryLoader),
+        (lowering, lowered_with, imputils.RegistryLoader),
     ):
-        loader = registries[registry] = _LateLast(registries.get(registry) or kind(registry), late)
-        loaders.append(loader)
+        for registry in found:
+            loader = registries[registry] = _LateLast(registries.get(registry) or kind(registry), late)
+            loaders.append(loader)
     try:
         cpu_target.target_context.refresh()
     finally:
@@ -69,9 +71,10 @@ def keep(extensions: ExtensionIndex) -> None:
 
 def _late(extensions: ExtensionIndex, settled_at: dict[tuple[int, str], int]) -> dict[int, object]:
     """The items of lists that others have registered late, by their ids."""
+    typed_with, lowered_with = told.registries()
     lists: list[tuple[object, str, list[Any]]] = [
-        *((templates.builtin_registry, name, getattr(templates.builtin_registry, name)) for name in LISTS_OF_TYPING),
-        *((imputils.builtin_registry, name, getattr(imputils.builtin_registry, name)) for name in LISTS_OF_LOWERING),
+        *((each, name, getattr(each, name)) for each in typed_with for name in told.LISTS_OF_TYPING),
+        *((each, name, getattr(each, name)) for each in lowered_with for name in told.LISTS_OF_LOWERING),
         *((rewrite_registry, name, classes) for name, classes in rewrite_registry.rewrites.items()),
     ]
     news = [(name, item) for owner, name, items in lists for item in items[settled_at.get((id(owner), name), 0) :]]

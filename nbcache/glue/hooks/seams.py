@@ -211,7 +211,7 @@ def table() -> list[Seam]:
         ),
         Seam(
             bytecode.ByteCode, "__init__", "what others' code has compiled counts as what runs",
-            consulting.code_that_is_read, ("self", "func_id"),
+            observing.code_that_is_read, ("self", "func_id"),
         ),
         Seam(
             bytecode.FunctionIdentity, "_unique_ids",
@@ -284,6 +284,13 @@ def _registries() -> list[Seam]:
             )
             for template in (templates.AbstractTemplate, templates.CallableTemplate, templates.ConcreteTemplate)
         ),
+        *(
+            Seam(
+                context, "install_registry", "others' registries come after Numba's, which a hit leaves for later",
+                consulting.installing, ("self", "registry"),
+            )
+            for context in (typing.BaseContext, BaseContext)
+        ),
         Seam(
             types.BaseFunction, "get_call_type", "how calls are typed", consulting.typing_of_calls,
             ("self", "context", "args", "kws"),
@@ -327,7 +334,7 @@ def _registries() -> list[Seam]:
             ("self", "builder", "ty", "val"),
         ),
         Seam(
-            BaseContext, "compile_subroutine", "subroutines are compiled once and kept", consulting.subroutines,
+            BaseContext, "compile_subroutine", "subroutines are compiled once and kept", observing.subroutines,
             ("self", "builder", "impl", "sig", "locals", "flags", "caching"),
         ),
         Seam(

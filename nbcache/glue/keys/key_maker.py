@@ -66,6 +66,8 @@ class KeyMaker:
         """By a unit's key for another processor: its own."""
         self.models_made: list[KeptModel] = []
         """Those that were made since a compilation was last over."""
+        self.fill: Callable[[], None] | None = None
+        """What has Numba's contexts know what a compilation would have told them; None once one has begun."""
         self._types: dict[Type, bytes] = {}
         self._refused_types: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()
         self._types_that_hand_on: WeakSet[Type] = WeakSet()

@@ -70,3 +70,55 @@ def test_a_module_of_numbas_that_is_imported_after_a_hit(run, module):
     """What it imports may ask its package for it, while it isn't there yet."""
     run("f(1)\n")
     assert run(f"f(1)\nimport {module}\n@njit\ndef g(a):\n    return +a\nprint(g(np.arange(3.0)))\n") == "[0. 1. 2.]\n"
+
+
+def test_in_another_thread_than_the_one_that_imported_numba(run):
+    question = "cpu_target.typing_context.resolve_function_type(np.sum, (types.float64[::1],), {})"
+    main = f"import threading\nf(1)\nasking = threading.Thread(target=lambda: print({question}))\n"
+    main += "asking.start()\nasking.join()\n"
+    plain = run(main, store=False)
+    assert plain != "None\n"
+    assert run(main) == run(main) == plain
+
+
+TUPLE = """
+import warnings
+warnings.simplefilter("ignore")
+from numba.experimental import jitclass
+@njit
+def call(functions, x):
+    return functions[0](x)
+@jitclass
+class Point:
+    x: float
+    def __init__(self, x):
+        self.x = x
+print(f(1), call((f, f), 1), Point(2.0).x, "numba.core.boxing" in sys.modules)
+"""
+
+
+def test_what_numba_asks_itself_to_call_something_needs_none_of_it(run):
+    assert run(TUPLE) == "2 2 2.0 True\n"
+    assert run(TUPLE) == "2 2 2.0 False\n"
+
+
+INSTALLED = """
+from numba.core.imputils import Registry
+f(1)
+registry = Registry("mine")
+@registry.lower(len, types.Array)
+def own(context, builder, sig, args):
+    return context.get_constant(types.intp, 77)
+cpu_target.target_context.install_registry(registry)
+@njit
+def g(a):
+    return len(a), np.sum(a)
+print(g(np.arange(4.0)))
+"""
+
+
+def test_a_registry_that_is_installed_after_a_hit(run):
+    run("f(1)\n")
+    plain = run(INSTALLED, store=False)
+    assert plain == "(77, 6.0)\n"
+    assert run(INSTALLED) == run(INSTALLED) == plain
