@@ -219,6 +219,16 @@ def load() -> None:
         _put_off_linear_algebra()
 
 
+def wait(seconds: float) -> None:
+    """Let another thread load what was put off, before a fork.
+
+    A child would find half of it, and locks of imports that nobody gives back.
+    """
+    rest, lock = _rest, compiler_lock.global_compiler_lock._lock
+    if rest is not None and rest.is_loading and lock.acquire(timeout=seconds):
+        lock.release()
+
+
 def load_whole() -> None:
     """Load all that was put off: later it may not be possible any more."""
     global _linear_algebra

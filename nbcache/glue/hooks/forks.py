@@ -19,6 +19,7 @@ from llvmlite.binding import ffi
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
+from nbcache.glue.hooks import deferring
 from nbcache.glue.identity import pristine
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 CALL_SECONDS = 1.0
 """The longest a fork is held up by another thread's call of LLVM [s]. Nearly all take milliseconds, but the thread that
 makes one may have to wait for a processor."""
+LOAD_SECONDS = 10.0
+"""The same by another thread that loads what a hit has put off [s]: a second, unless it needs what this thread has."""
 
 _held: dict[int, bool] = {}
 """By thread, since two may fork at once: whether it has llvmlite's lock."""
@@ -42,6 +45,7 @@ def protect(in_child: Callable[[], None], at_exit: Callable[[], None]) -> None:
     of_llvm = ffi.lib._lock._lock
 
     def before() -> None:
+        deferring.wait(LOAD_SECONDS)
         _held[threading.get_ident()] = of_llvm.acquire(timeout=CALL_SECONDS)
 
     def after_in_parent() -> None:

@@ -122,3 +122,39 @@ def test_a_registry_that_is_installed_after_a_hit(run):
     plain = run(INSTALLED, store=False)
     assert plain == "(77, 6.0)\n"
     assert run(INSTALLED) == run(INSTALLED) == plain
+
+
+FORKED = """
+import os
+import signal
+import threading
+import time
+reached = threading.Event()
+class Slow:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "numba.np.arraymath":
+            reached.set()
+            time.sleep(0.5)
+sys.meta_path.insert(0, Slow)
+f(1)
+question = lambda: cpu_target.typing_context.resolve_value_type(math.sin)
+asking = threading.Thread(target=question)
+asking.start()
+assert reached.wait(60)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    @njit
+    def g(a):
+        return np.roll(a, 1).sum()
+    os._exit(int(g(np.arange(4.0))))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+asking.join()
+"""
+
+
+def test_a_fork_while_another_thread_loads_what_was_put_off(run):
+    """The child would find half of it, and the lock of the module that is being imported."""
+    run("f(1)\n")
+    assert run(FORKED) == "6\n"
