@@ -129,6 +129,8 @@ import os
 import signal
 import threading
 import time
+import warnings
+warnings.simplefilter("ignore")  # Python 3.12 has one for each fork beside a thread
 reached = threading.Event()
 class Slow:
     @staticmethod
