@@ -285,7 +285,7 @@ def _read(content: bytes) -> dict[str, Any] | None:
     """What was written down, or None for anything else."""
     try:
         found: dict[str, Any] = json.loads(content)
-        wanted = {"names", "roots", "distributions", "files"}
+        wanted = {"names", "registering", "roots", "distributions", "files"}
         return found if found.pop("version") == VERSION and wanted <= found.keys() else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
