@@ -14,7 +14,7 @@ from numba.core.rewrites import rewrite_registry
 from numba.core.typing import templates
 
 from nbcache.glue.identity import told
-from nbcache.glue.identity.registered import Registration, formals, is_others, undecorated
+from nbcache.glue.identity.registered import Registration, formals, is_others, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,8 +87,7 @@ def _registrations(name: str, item: Any) -> Iterator[Registration]:
         value, typ = item
         found = [(template, value, ()) for template in getattr(typ, "templates", ())]
     elif isinstance(item, tuple):
-        implementation = undecorated(item[0]) if name in {"getattrs", "setattrs"} else item[0]
-        found = [(implementation, item[1] if name == "functions" else None, item[-1] or ())]
+        found = [parts_of(name, item)]
     else:
         found = [(item, getattr(item, "key", None), ())]
     for registered, key, signature in found:

@@ -329,6 +329,12 @@ def undecorated(implementation: Any) -> Any:
     return next((value for value in cell_values(implementation) if callable(value)), implementation)
 
 
+def parts_of(field: str, item: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
+    """What an item of one of a registry's lists for lowering is: implementation, function if any, and signature."""
+    implementation = undecorated(item[0]) if field in {"getattrs", "setattrs"} else item[0]
+    return implementation, item[1] if field == "functions" else None, item[-1] or ()
+
+
 def module_of(each: Registration) -> str:
     """The module of a function or template that is registered; where that is Numba's, of what it is registered for."""
     registered = each.registered

@@ -54,8 +54,8 @@ from nbcache.glue.identity.registered import (
     name_in,
     of_type,
     only_types,
+    parts_of,
     speaks_for_others,
-    undecorated,
 )
 from nbcache.glue.identity.watched import Watched, are_same, is_unchanged
 
@@ -311,7 +311,7 @@ class ExtensionIndex:
         return known
 
     def _read_typing(self, registry: Any) -> None:
-        late = registry is templates.builtin_registry
+        built_in = registry is templates.builtin_registry
         functions, attributes = self._news(registry, "functions"), self._news(registry, "attributes")
         values = self._news(registry, "globals")
         if not functions and not attributes and not values:
@@ -325,20 +325,20 @@ class ExtensionIndex:
             return
         for template in functions:
             if is_others(template, template.key):
-                self._file_template(template.key, template, counts[id(template.key)], late=late)
+                self._file_template(template.key, template, counts[id(template.key)], built_in=built_in)
             counts[id(template.key)] += 1
         for template in filter(lambda it: is_others(it, it.key), attributes):
             self._file_attributes(template, registry.attributes)
         for value, typ in values:
             for template in getattr(typ, "templates", ()):
                 if is_others(template, value):
-                    self._file_template(value, template, counts_of_values[id(value)], late=late)
+                    self._file_template(value, template, counts_of_values[id(value)], built_in=built_in)
             counts_of_values[id(value)] += 1
 
-    def _file_template(self, key: object, template: Any, before: int, *, late: bool) -> None:
-        late = late and getattr(template, "metadata", {}).get("target", "generic") == "generic"
+    def _file_template(self, key: object, template: Any, before: int, *, built_in: bool) -> None:
+        built_in = built_in and getattr(template, "metadata", {}).get("target", "generic") == "generic"
         rank = None if is_somebodys(key) else before
-        self._file((consulted.typed if late else consulted.called)(key), "template", key, template, rank=rank)
+        self._file((consulted.typed if built_in else consulted.called)(key), "template", key, template, rank=rank)
 
     def _file_attributes(self, template: Any, attributes: list[Any]) -> None:
         cls = template.key if isinstance(template.key, type) else type(template.key)
@@ -355,27 +355,21 @@ class ExtensionIndex:
             self._file(name(each), "attribute", template.key, template, rank=rank)
 
     def _read_lowering(self, registry: Any) -> None:
+        news = [(field, item) for field in told.LISTS_OF_LOWERING for item in self._news(registry, field)]
         # What an intrinsic's typing half answered is registered for itself.
-        functions = [each for each in self._news(registry, "functions") if each[0] is not each[1]]
-        members = [
-            (field, item, undecorated(item[0]) if field in {"getattrs", "setattrs"} else item[0])
-            for field in ("getattrs", "setattrs", "casts", "constants")
-            for item in self._news(registry, field)
-        ]
-        if not functions and not members:
+        news = [(field, item) for field, item in news if field != "functions" or item[0] is not item[1]]
+        parts = [parts_of(field, item) for field, item in news]
+        keys = [key for _, function, signature in parts for key in (function, *signature)]
+        if not news or are_numbas([implementation for implementation, _, _ in parts], keys):
             return
-        keys = [key for _implementation, function, signature in functions for key in (function, *(signature or ()))]
-        keys += [formal for _field, item, _implementation in members for formal in item[-1] or ()]
-        if are_numbas([*(each[0] for each in functions), *(each[-1] for each in members)], keys):
-            return
-        for item in filter(lambda it: is_others(*it), functions):
-            implementation, function, signature = item
-            rank = lowered_before(item, registry.functions)
-            self._file(lowered_for(function, signature), "lowering", function, implementation, signature, rank)
-        for field, item, implementation in members:
-            if is_others(implementation, None, item[-1]):
-                name = of_type(item[-1]) or (EVERYTHING if len(item) == NAMELESS else consulted.attribute(item[1]))
-                self._file(name, field, None, implementation, item[-1], lowered_before(item, getattr(registry, field)))
+        for (field, item), (implementation, function, signature) in zip(news, parts, strict=True):
+            if is_others(implementation, function, signature):
+                rank = lowered_before(item, getattr(registry, field))
+                if field == "functions":
+                    self._file(lowered_for(function, signature), "lowering", function, implementation, signature, rank)
+                else:
+                    general = EVERYTHING if len(item) == NAMELESS else consulted.attribute(item[1])
+                    self._file(of_type(signature) or general, field, None, implementation, signature, rank)
 
     def _read_rewrites(self) -> None:
         for kind, classes in rewrite_registry.rewrites.items():
