@@ -86,6 +86,4 @@ def _free_compiler() -> None:
     global_compiler_lock._lock = threading.RLock()
     # A lock that is had while types are inferred, and the functions that another thread was compiling.
     stack = cpu_target.typing_context.callstack
-    stack._lock = threading.RLock()
-    stack._stack.clear()
-    stack._fail_cache.clear()
+    vars(stack).update(vars(type(stack)()))
