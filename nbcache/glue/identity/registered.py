@@ -6,7 +6,7 @@ import abc
 import functools
 import importlib
 import sys
-from itertools import compress, takewhile
+from itertools import chain, compress, filterfalse, takewhile
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ from nbcache.glue.identity.ownership import (
     cell_values,
     is_numba_type,
     is_toolchain_definition,
+    is_toolchain_module,
 )
 from nbcache.glue.identity.watched import are_same
 
@@ -339,11 +340,20 @@ def module_of(each: Registration) -> str:
     """The module of a function or template that is registered; where that is Numba's, of what it is registered for."""
     registered = each.registered
     chooser = getattr(registered, "_overload_func", None) or getattr(registered, "_definition_func", None)
-    if chooser is None and isinstance(registered, type) and is_toolchain_definition(registered):
-        chooser = next(foreign_parts(registered), None)
+    if chooser is None and isinstance(registered, type) and _says_nothing(registered.__module__):
+        bases = filterfalse(lambda base: _says_nothing(base.__module__), registered.__mro__)
+        chooser = next(chain(foreign_parts(registered), bases), None)
     if not _is_foreign_registration(registered):
         chooser = next(filter(is_somebodys, (each.key, *each.formal)), chooser)
     return str(getattr(chooser or registered, "__module__", ""))
+
+
+def _says_nothing(module: object) -> bool:
+    """Whether Numba may have made a class of that *module* around somebody's function, or derived it from their class.
+
+    Where it calls a metaclass of the standard library for it, that one's module is the class's.
+    """
+    return module in (abc.__name__, object.__module__) or is_toolchain_module(module)
 
 
 def chooses(registered: Any) -> bool:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.distributions import Distributions
     from nbcache.glue.identity.registrations import ExtensionIndex
 
-VERSION = 9
+VERSION = 10
 MOST_BYTES = 4 << 20
 """Where more than this is no distribution's, the packages are loaded each time: to read it would take as long."""
 

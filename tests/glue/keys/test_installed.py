@@ -74,6 +74,29 @@ def test_it_is_loaded_to_compile_and_not_for_a_hit(place):
     assert place.run(more) == "2 2 [] False\n-1 ['h'] True\n"
 
 
+MADE_BY_NUMBA = """
+import operator
+from numba import types
+from numba.core.typing import templates
+from numba.extending import type_callable
+class Mine(types.Type):
+    pass
+@templates.infer_global(operator.inv)
+class Derived(templates.AbstractTemplate):
+    def generic(self, args, kws):
+        return None
+@type_callable(thing)
+def typed(context):
+    return lambda x: x if isinstance(x, Mine) else None
+"""
+
+
+def test_it_stays_unloaded_where_numba_made_the_templates(place):
+    place.extend(more=MADE_BY_NUMBA)
+    assert place.run() == "2 2 ['f', 'g'] True\n"
+    assert place.run() == "2 2 [] False\n"
+
+
 RAISING = """
 class Raising(type):
     @property
