@@ -210,7 +210,7 @@ def _bind(definitions: dict[str, Definition], unit: Unit | LibraryUnit) -> list[
 
 def _meet(unit: Unit, asked: Asked) -> None:
     """Let *unit* reach what is registered for what was asked for.  Raises Unloadable where that alone says no."""
-    relevant = unit.maker.meet(asked.names)
+    relevant = unit.maker.meet(asked.names, asked.declined)
     if not asked.asks and (relevant or asked.snapshot):
         _agree(unit, asked.consulted((), unit))
     unit.meets(relevant)
@@ -232,7 +232,7 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
     meta, definitions = marks.meta_of(library)
     if meta.objectmode or meta.has_blocks or unit.flags.force_pyobject:
         return None
-    unit.maker.meet(meta.consulted.packed)
+    unit.maker.meet(meta.consulted.packed, meta.consulted.declined)
     unit.answered(meta.consulted.asks)
     reason = history.objection(unit, meta.uses) or unit.maker.objection(meta.consulted)
     if reason or unit.maker.objection_besides(unit, meta.consulted):

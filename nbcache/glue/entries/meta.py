@@ -173,8 +173,8 @@ class Packed:
 class Asked(Record):
     """What an entry says of Numba's registries, ahead of everything that can only be read where it is right.
 
-    ``names``, ``snapshot`` and ``classes`` as in `Consulted`; ``asks``: pickled, b"" if nobody's chooser was asked;
-    ``ran``: digest and names of what ran.
+    ``names``, ``snapshot``, ``classes`` and ``declined`` as in `Consulted`; ``asks``: pickled, b"" if nobody's chooser
+    was asked; ``ran``: digest and names of what ran.
     """
 
     names: bytes
@@ -182,11 +182,12 @@ class Asked(Record):
     asks: bytes
     classes: bytes = b""
     ran: tuple[bytes, tuple[str, ...]] = (b"", ())
+    declined: bytes = b""
 
     def consulted(self, asks: tuple[Ask, ...], unit: Unit) -> Consulted:
         """The same as a compilation in this process would have it."""
         generation = unit.maker.extensions.generation
-        return Consulted.of_an_entry(self.names, self.snapshot, asks, self.classes, self.ran, generation)
+        return Consulted.of_an_entry(self.names, self.snapshot, asks, self.classes, self.ran, self.declined, generation)
 
 
 Read = Callable[[str], "bytes | None"]

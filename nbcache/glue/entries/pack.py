@@ -185,7 +185,7 @@ def _asked(frame: Frame) -> Asked:
     consulted = frame.consulted
     asks = dumps(tuple(consulted.asks), frame) if consulted.asks else b""
     ran = consulted.ran_digest, tuple(sorted(consulted.ran))
-    return Asked(consulted.packed, consulted.snapshot, asks, consulted.classes, ran)
+    return Asked(consulted.packed, consulted.snapshot, asks, consulted.classes, ran, consulted.declined)
 
 
 def encoded(

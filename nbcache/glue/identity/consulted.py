@@ -80,11 +80,12 @@ class Consulted:
     ``classes``: identifies all of the classes whose values the unit has, b"" where nobody could read more of them than
     these; ``ran``: the functions of installed packages that ran, by name, and ``codes`` by their code as long as
     it is going on; ``ran_digest``: identifies them, b"" if there are none; ``blind``: whether something ran that nobody
-    noted.
+    noted; ``declined``: identifies the installed packages with ``numba_extensions``, b"" unless all that others had
+    registered for its names was asked and had nothing to say.
     """
 
     __slots__ = (
-        "asked_at", "asks", "blind", "classes", "codes", "conflict", "packed", "ran", "ran_digest",
+        "asked_at", "asks", "blind", "classes", "codes", "conflict", "declined", "packed", "ran", "ran_digest",
         "snapshot",
     )  # fmt: skip
 
@@ -100,6 +101,7 @@ class Consulted:
         self.codes: set[CodeType] = set()
         self.ran: set[str] = set()
         self.ran_digest = b""
+        self.declined = b""
 
     @property
     def names(self) -> set[bytes]:
@@ -152,6 +154,7 @@ class Consulted:
         asks: tuple[Ask, ...],
         classes: bytes,
         ran: tuple[bytes, tuple[str, ...]],
+        declined: bytes,
         generation: int,
     ) -> Consulted:
         """What an entry says, agreed upon by this process when its registries were of *generation*."""
@@ -163,6 +166,7 @@ class Consulted:
         consulted.classes = classes
         consulted.ran_digest, places = ran
         consulted.ran = set(places)
+        consulted.declined = declined
         return consulted
 
 

@@ -337,7 +337,7 @@ class Choices:
         typing = ask.flags == _TYPED and template in extensions.asked_for_types
         chooser = template if typing else chooser_of(template)
         if chooser is None:
-            return None if ask.answer in {NO_ANSWER, REFUSED} else "what it was built with is not registered"
+            return None if self.is_nothing(ask.answer) else "what it was built with is not registered"
         question = (template, ask.args, ask.kws, ask.flags)
         known = self._answers.get(question)
         if known is None or known.again:
@@ -354,6 +354,11 @@ class Choices:
         except Unidentifiable as exc:
             return f"{chooser.__qualname__} chooses what depends on {exc}"
         return None if alike else f"{chooser.__qualname__} chooses otherwise"
+
+    @staticmethod
+    def is_nothing(answer: bytes) -> bool:
+        """Whether that identifies an answer which is none."""
+        return answer in {NO_ANSWER, REFUSED}
 
     def _ask(self, template: Any, chooser: Any, ask: Ask) -> Answer:
         kws = dict(ask.kws)

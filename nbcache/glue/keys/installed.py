@@ -70,6 +70,8 @@ class InstalledExtensions:
         self._roots: frozenset[str] = frozenset()
         self._registering: frozenset[str] = frozenset()
         self._looked = self._found = False
+        self.edition = b""
+        """Identifies them while they wait, and where they were loaded for a compilation; b"" if nothing can."""
 
     @property
     def waiting(self) -> bool:
@@ -127,7 +129,11 @@ class InstalledExtensions:
         sources = self._sources(sys.modules.keys() - modules)
         if roots.isdisjoint(modules) and sources is not None:
             spelt = sorted(name.hex() for name in names) if alone else None
-            known = {"names": spelt, "registering": sorted(registering), "roots": sorted(roots), **sources}
+            states = sorted(map(self._state_of, roots))
+            edition = _digest([spelt, sorted(registering), states, {} if all(states) else sources["files"]])
+            self.edition = edition.encode()
+            found = {"names": spelt, "registering": sorted(registering), "roots": sorted(roots), "edition": edition}
+            known = {**found, **sources}
             self.remember(self._key, _digest(known), json.dumps({"version": VERSION, **known}).encode(), seconds)
 
     def _look(self) -> None:
@@ -148,9 +154,15 @@ class InstalledExtensions:
                 self._found = True
                 self._roots = frozenset(remembered["roots"])
                 self._registering = frozenset(remembered["registering"])
+                self.edition = remembered["edition"].encode()
                 if remembered["names"] is not None:
                     self._known = frozenset(map(bytes.fromhex, remembered["names"]))
                 return
+
+    def _state_of(self, root: str) -> str:
+        """That of the distribution that a package which was loaded is from, "" if it is from none."""
+        metadata = self._distributions.metadata_of(getattr(sys.modules.get(root), "__file__", None) or "")
+        return (metadata and self._distributions.state_of(metadata)) or ""
 
     def _sources(self, modules: Collection[str]) -> dict[str, dict[str, str]] | None:
         """What *modules* that were loaded came from; None if that can't be compared in another process."""
@@ -285,7 +297,7 @@ def _read(content: bytes) -> dict[str, Any] | None:
     """What was written down, or None for anything else."""
     try:
         found: dict[str, Any] = json.loads(content)
-        wanted = {"names", "registering", "roots", "distributions", "files"}
+        wanted = {"names", "registering", "roots", "edition", "distributions", "files"}
         return found if found.pop("version") == VERSION and wanted <= found.keys() else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -99,13 +99,21 @@ class KeyMaker:
         self.installed.prepare()
         self._read_registries()
 
-    def meet(self, names: bytes) -> tuple[bytes, ...]:
-        """Those of an entry's names for which others have registered something, or would."""
+    def meet(self, names: bytes, declined: bytes) -> tuple[bytes, ...]:
+        """Those of an entry's names for which others have registered something, or would.
+
+        *declined*: as in `Consulted`.
+        """
         if not names:  # as of a kernel: what packages declare needn't be found out for it
             return ()
-        if self.installed.concern(split(names)):
+        if self.installed.concern(split(names)) and not self._would_decline(names, declined):
             self._load_installed()
         return self.extensions.relevant(names)
+
+    def _would_decline(self, names: bytes, declined: bytes) -> bool:
+        """Whether packages wait that would have nothing to say to what asks for these names, and nobody else has."""
+        asked_alone = bool(declined) and self.installed.waiting and not self.extensions.relevant(names)
+        return asked_alone and declined == self.installed.edition
 
     def _load_installed(self) -> None:
         """Load what Numba would have loaded before it looked anything up."""
@@ -187,13 +195,22 @@ class KeyMaker:
                 classes = self._looked_at(frame.unit, consulted)
                 consulted.classes = self.engine.digest(classes) if classes else b""
                 self.marked.complete(frame.unit, consulted)
+                consulted.declined = self.installed.edition if self._declined(consulted) else b""
             except Unidentifiable as exc:
                 consulted.conflict = str(exc)
 
+    def _declined(self, consulted: Consulted) -> bool:
+        """Whether all that others have registered for it was asked, or would have been, and had nothing to say."""
+        said_nothing = all(self.choices.is_nothing(ask.answer) for ask in consulted.asks)
+        return said_nothing and not consulted.ran and self._asks_again(consulted)
+
+    def _asks_again(self, consulted: Consulted) -> bool:
+        registered = (each for name in consulted.snapshot for each in self.extensions.registered(name))
+        return all(map(self.extensions.is_asked_again, registered))
+
     def _looked_at(self, unit: Any, consulted: Consulted) -> list[type]:
         """The classes of a unit's values where somebody's code runs that isn't asked again: it may read all of them."""
-        registered = (each for name in consulted.snapshot for each in self.extensions.registered(name))
-        if not self._runs_others(unit) and all(map(self.extensions.is_asked_again, registered)):
+        if not self._runs_others(unit) and self._asks_again(consulted):
             return []
         found: list[type] = unit.classes_of_values()
         return found
@@ -235,13 +252,15 @@ class KeyMaker:
 
     def objection(self, consulted: Consulted) -> str | None:
         """Why what an entry was built with would be other today, or None.  Asks choosers, which are other people's."""
+        if self._would_decline(consulted.packed, consulted.declined):
+            return None
         for ask in consulted.asks:
             reason = self.choices.objection(ask)
             if reason is not None:
                 return reason
         if consulted.asks:
             self.extensions.refresh()
-        if self.registered_otherwise(consulted.packed, consulted.snapshot):
+        if self.registered_otherwise(consulted):
             return "something else is registered with Numba for what it uses"
         return None
 
@@ -277,13 +296,14 @@ class KeyMaker:
             known = self._patched[name] = value, digest.hex()[:32], scope
         return known[1]
 
-    def registered_otherwise(self, packed: bytes, snapshot: dict[bytes, bytes]) -> bool:
-        """Whether what others have registered for an entry's names differs from its *snapshot*."""
-        relevant = self.extensions.relevant(packed)
-        if not relevant and not snapshot:
+    def registered_otherwise(self, consulted: Consulted) -> bool:
+        """Whether what others have registered for an entry's names differs from what they had then."""
+        relevant = self.extensions.relevant(consulted.packed)
+        nothing_then = not consulted.snapshot or self._would_decline(consulted.packed, consulted.declined)
+        if not relevant and nothing_then:
             return False
         try:
-            return snapshot != dict(self.extensions.digests_of(relevant, self.engine))
+            return consulted.snapshot != dict(self.extensions.digests_of(relevant, self.engine))
         except Unidentifiable:
             return True
 

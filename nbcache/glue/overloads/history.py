@@ -194,7 +194,7 @@ class History:
         except Unidentifiable:
             return ()
         stale: Given = () if current == content else (("made from", content.hex()),)
-        if consulted is not None and self._maker.registered_otherwise(consulted.packed, consulted.snapshot):
+        if consulted is not None and self._maker.registered_otherwise(consulted):
             snapshot = repr(sorted(consulted.snapshot.items())).encode()
             stale += (("registered", hashlib.blake2b(snapshot, digest_size=16).hexdigest()),)
         elif consulted is not None and not self._maker.engine.is_parallel(dispatcher):

@@ -97,6 +97,66 @@ def test_it_stays_unloaded_where_numba_made_the_templates(place):
     assert place.run() == "2 2 [] False\n"
 
 
+DECLINING = """
+import operator
+from numba import types
+from numba.core.typing import templates
+@templates.infer_global(operator.getitem)
+class Getitem(templates.AbstractTemplate):
+    def generic(self, args, kws):
+        if {asked}:
+            return templates.signature(types.int64, *args)
+@overload(abs)
+def of_mine(x):
+    if x is types.none:
+        return lambda x: 7
+"""
+LOWERED = """
+from numba.core.imputils import lower_builtin
+@lower_builtin(operator.getitem, types.Array, types.Integer)
+def own(context, builder, sig, args):
+    return context.get_constant(types.int64, 77)
+"""
+ASKING = """
+import sys
+import numpy as np
+from numba import njit
+import events
+@njit
+def g(a):
+    return abs(a[0]) + a[1]
+print(g(np.array([-5, 7])), events.seen, "addition" in sys.modules)
+"""
+CALLING = """
+@njit
+def h(a):
+    return g(a) + 1
+print(h(np.array([3, 4])), "addition" in sys.modules)
+"""
+ANSWERED = """
+print(njit(lambda x: abs(x))(None), "addition" in sys.modules)
+"""
+
+
+def test_who_was_asked_and_said_nothing_stays_unloaded(place):
+    place.extend(more=DECLINING.format(asked="False"))
+    assert place.run(ASKING) == "12 ['g'] True\n"
+    assert place.run(ASKING) == "12 [] False\n"
+    assert place.run(ASKING + CALLING) == "12 [] False\n8 True\n"
+    assert place.run(ASKING + CALLING) == "12 [] False\n8 False\n"
+    for _ in range(2):
+        assert place.run(ASKING + ANSWERED) == "12 [] False\n7 True\n"
+
+
+@pytest.mark.parametrize("more", [DECLINING.format(asked="True"), DECLINING.format(asked="False") + LOWERED])
+def test_who_had_nothing_to_say_is_asked_once_its_package_changes(place, more):
+    place.extend(more=DECLINING.format(asked="False"))
+    place.run(ASKING)
+    place.extend(more=more)
+    plain = place.run(ASKING, store=None)
+    assert [place.run(ASKING) for _ in range(2)] == [plain, plain.replace("['g']", "[]")]
+
+
 RAISING = """
 class Raising(type):
     @property
