@@ -129,11 +129,8 @@ class InstalledExtensions:
         sources = self._sources(sys.modules.keys() - modules)
         if roots.isdisjoint(modules) and sources is not None:
             spelt = sorted(name.hex() for name in names) if alone else None
-            states = sorted(map(self._state_of, roots))
-            edition = _digest([spelt, sorted(registering), states, {} if all(states) else sources["files"]])
-            self.edition = edition.encode()
-            found = {"names": spelt, "registering": sorted(registering), "roots": sorted(roots), "edition": edition}
-            known = {**found, **sources}
+            known = {"names": spelt, "registering": sorted(registering), "roots": sorted(roots), **sources}
+            self.edition = _edition(known)
             self.remember(self._key, _digest(known), json.dumps({"version": VERSION, **known}).encode(), seconds)
 
     def _look(self) -> None:
@@ -154,15 +151,10 @@ class InstalledExtensions:
                 self._found = True
                 self._roots = frozenset(remembered["roots"])
                 self._registering = frozenset(remembered["registering"])
-                self.edition = remembered["edition"].encode()
+                self.edition = _edition(remembered)
                 if remembered["names"] is not None:
                     self._known = frozenset(map(bytes.fromhex, remembered["names"]))
                 return
-
-    def _state_of(self, root: str) -> str:
-        """That of the distribution that a package which was loaded is from, "" if it is from none."""
-        metadata = self._distributions.metadata_of(getattr(sys.modules.get(root), "__file__", None) or "")
-        return (metadata and self._distributions.state_of(metadata)) or ""
 
     def _sources(self, modules: Collection[str]) -> dict[str, dict[str, str]] | None:
         """What *modules* that were loaded came from; None if that can't be compared in another process."""
@@ -293,11 +285,21 @@ def _digest(what: object) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=32).hexdigest()
 
 
+def _edition(known: dict[str, Any]) -> bytes:
+    """Identifies packages of which that was written down, wherever they are installed."""
+    parts = (
+        known["names"] or (),
+        known["registering"],
+        *(sorted(known[each].values()) for each in ("distributions", "files")),
+    )
+    return hashlib.blake2b("\n".join(map(" ".join, parts)).encode(), digest_size=16).digest()
+
+
 def _read(content: bytes) -> dict[str, Any] | None:
     """What was written down, or None for anything else."""
     try:
         found: dict[str, Any] = json.loads(content)
-        wanted = {"names", "registering", "roots", "edition", "distributions", "files"}
+        wanted = {"names", "registering", "roots", "distributions", "files"}
         return found if found.pop("version") == VERSION and wanted <= found.keys() else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -1,5 +1,7 @@
 """Packages that declare an extension of Numba stay unloaded as long as nothing can tell, and not longer."""
 
+import shutil
+
 import pytest
 from nbtest import proc
 
@@ -56,9 +58,9 @@ def place(tmp_path):
             (tmp_path / "site" / "addition.py").write_text(text)
 
         @staticmethod
-        def run(main=MAIN, store="store"):
+        def run(main=MAIN, store="store", site="site"):
             (tmp_path / "main.py").write_text(main)
-            extra = {"PYTHONPATH": f"{proc.environment()['PYTHONPATH']}:{tmp_path / 'site'}"}
+            extra = {"PYTHONPATH": f"{proc.environment()['PYTHONPATH']}:{tmp_path / site}"}
             outcome = proc.run([tmp_path / "main.py"], tmp_path / store if store else None, extra, cwd=tmp_path)
             assert outcome.stderr == ""
             return outcome.stdout
@@ -146,6 +148,14 @@ def test_who_was_asked_and_said_nothing_stays_unloaded(place):
     assert place.run(ASKING + CALLING) == "12 [] False\n8 False\n"
     for _ in range(2):
         assert place.run(ASKING + ANSWERED) == "12 [] False\n7 True\n"
+
+
+def test_who_said_nothing_to_another_installation_does_not_here(place, tmp_path):
+    place.extend(more=DECLINING.format(asked="False"))
+    place.run(ASKING)
+    shutil.copytree(tmp_path / "site", tmp_path / "elsewhere")
+    assert place.run(ASKING, site="elsewhere") == "12 [] True\n"
+    assert place.run(ASKING, site="elsewhere") == "12 [] False\n"
 
 
 @pytest.mark.parametrize("more", [DECLINING.format(asked="True"), DECLINING.format(asked="False") + LOWERED])
