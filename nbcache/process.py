@@ -136,11 +136,23 @@ def out_of_the_way(fd: int) -> int:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
-def memory_file(name: str, *, sealable: bool = False) -> int:
+def memory_file(name: str, content: bytes | memoryview = b"", *, sealable: bool = False) -> int:
     """Return a descriptor of a new file in memory, which a child that executes another program doesn't inherit.
 
     One that is *sealable* can be made unchangeable. Raises OSError.
     """
+    fd = _empty_file(name, sealable=sealable)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _empty_file(name: str, *, sealable: bool) -> int:
     flags = _CLOEXEC | (_ALLOW_SEALING if sealable else 0)
     make = getattr(os, "memfd_create", None)
     if make is not None:

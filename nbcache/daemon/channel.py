@@ -140,11 +140,8 @@ def close_all(fds: list[int]) -> None:
 @contextmanager
 def sealed(data: bytes | memoryview) -> Iterator[int]:
     """Open a file in memory that holds ``data`` and can't be changed; a descriptor. Raises OSError."""
-    fd = memory_file("nbcache", sealable=True)
+    fd = memory_file("nbcache", data, sealable=True)
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(fd, rest) :]
         fcntl.fcntl(fd, _ADD_SEALS, _SEALED)
         yield fd
     finally:

@@ -212,11 +212,8 @@ def _c_library() -> Any:
 @contextmanager
 def library(name: str, data: bytes) -> Iterator[str]:
     """Put a library into memory; give the path to load it by, which is good for that alone. Raises OSError."""
-    descriptor = memory_file(name)
+    descriptor = memory_file(name, data)
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
         # A random number, spelt in steps that lead nowhere.
         number = int.from_bytes(os.urandom(8), "big") | 1 << 64
         steps = "".join("/." if bit == "1" else "/" for bit in f"{number:b}")
