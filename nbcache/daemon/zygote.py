@@ -246,8 +246,8 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
 
     worker.store = worker.HandingStore(root, trust, writable=True, keyring=worker.keyring())
     activation.activate(settings, worker.store)
-    warmth.warm()
     session = activation.session()
+    warmth.warm(None if session is None else session.maker)
     if session is not None:
         worker.maker = _prepared(session.maker)
         worker.share = activation.share

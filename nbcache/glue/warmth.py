@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nbcache.glue.keys.key_maker import KeyMaker
 
 
-def warm() -> None:
+def warm(maker: KeyMaker | None) -> None:
     """Import Numba and fill its registries, as the first compilation of a process would.
 
-    Raises what importing Numba raises. Compiles nothing, so nothing of it can be told from a fresh process.
+    *maker*: that of this process, None while the cache is off. Raises what importing Numba raises. Compiles nothing, so
+    nothing of it can be told from a fresh process.
     """
     from numba.core import entrypoints
 
@@ -20,7 +25,7 @@ def warm() -> None:
 
     # What the children run is what was imported now, whatever is installed by the time when one of them is forked.
     conditions.toolchain_components(distributions.Distributions())
-    deferring.load_all(entrypoints.init_all)
+    deferring.load_all(entrypoints.init_all if maker is None else maker.installed.load_for_children)
     linear_algebra.load()
 
 

@@ -12,6 +12,9 @@ affair. But who changes Numba itself takes part in all that is compiled, and who
 else's module holds (`_Around`), who says something or fails (`_listening`), does what a program may notice. That is
 written down as well, and such packages are loaded at once.
 
+Installed distributions count by what they consist of. So where they had no answer to anything that an entry asked, they
+aren't asked again while they are the same (`InstalledExtensions.edition`), and stay unloaded as well.
+
 As soon as one of the packages is imported by somebody, or something is to be compiled, all are loaded, as by Numba.
 """
 
@@ -71,7 +74,8 @@ class InstalledExtensions:
         self._registering: frozenset[str] = frozenset()
         self._looked = self._found = False
         self.edition = b""
-        """Identifies them while they wait, and where they were loaded for a compilation; b"" if nothing can."""
+        """Identifies them by their distributions while they wait, and where they were loaded to compile; b"" if these
+        don't."""
 
     @property
     def waiting(self) -> bool:
@@ -94,11 +98,20 @@ class InstalledExtensions:
         Numba would do it amid a compilation, which files that are read then make opaque, and all that come after it.
         """
         if not (entrypoints._already_initialized or self.waiting):
-            try:
-                self.load()
-            except Exception as raised:  # noqa: BLE001  somebody's class, at which it looked, may raise what it likes
-                let_pass(raised)
-                entrypoints.init_all()
+            self._load_anyway()
+
+    def load_for_children(self) -> None:
+        """Load them, wait or not, where others will be forked; what is found out is nobody's but this process's."""
+        self.remember = lambda *_what, **_how: None
+        if self.waiting or not entrypoints._already_initialized:
+            self._load_anyway()
+
+    def _load_anyway(self) -> None:
+        try:
+            self.load()
+        except Exception as raised:  # noqa: BLE001  somebody's class, at which it looked, may raise what it likes
+            let_pass(raised)
+            entrypoints.init_all()
 
     def concern(self, names: Iterable[bytes]) -> bool:
         """Whether any that wait would register something for one of these names."""
@@ -129,8 +142,10 @@ class InstalledExtensions:
         sources = self._sources(sys.modules.keys() - modules)
         if roots.isdisjoint(modules) and sources is not None:
             spelt = sorted(name.hex() for name in names) if alone else None
-            known = {"names": spelt, "registering": sorted(registering), "roots": sorted(roots), **sources}
-            self.edition = _edition(known)
+            found = {"names": spelt, "registering": sorted(registering), "roots": sorted(roots)}
+            states = [*map(self._state_of, found["roots"])]
+            edition = _digest([found, states]) if all(states) else ""
+            self.edition, known = bytes.fromhex(edition), {**found, "edition": edition, **sources}
             self.remember(self._key, _digest(known), json.dumps({"version": VERSION, **known}).encode(), seconds)
 
     def _look(self) -> None:
@@ -151,10 +166,15 @@ class InstalledExtensions:
                 self._found = True
                 self._roots = frozenset(remembered["roots"])
                 self._registering = frozenset(remembered["registering"])
-                self.edition = _edition(remembered)
+                self.edition = bytes.fromhex(remembered["edition"])
                 if remembered["names"] is not None:
                     self._known = frozenset(map(bytes.fromhex, remembered["names"]))
                 return
+
+    def _state_of(self, root: str) -> str | None:
+        """That of the distribution from which a loaded package is; None where it is from none."""
+        metadata = self._distributions.metadata_of(getattr(sys.modules.get(root), "__file__", None) or "")
+        return None if metadata is None else self._distributions.state_of(metadata)
 
     def _sources(self, modules: Collection[str]) -> dict[str, dict[str, str]] | None:
         """What *modules* that were loaded came from; None if that can't be compared in another process."""
@@ -285,21 +305,11 @@ def _digest(what: object) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=32).hexdigest()
 
 
-def _edition(known: dict[str, Any]) -> bytes:
-    """Identifies packages of which that was written down, wherever they are installed."""
-    parts = (
-        known["names"] or (),
-        known["registering"],
-        *(sorted(known[each].values()) for each in ("distributions", "files")),
-    )
-    return hashlib.blake2b("\n".join(map(" ".join, parts)).encode(), digest_size=16).digest()
-
-
 def _read(content: bytes) -> dict[str, Any] | None:
     """What was written down, or None for anything else."""
     try:
         found: dict[str, Any] = json.loads(content)
-        wanted = {"names", "registering", "roots", "distributions", "files"}
+        wanted = {"names", "registering", "roots", "edition", "distributions", "files"}
         return found if found.pop("version") == VERSION and wanted <= found.keys() else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -1,9 +1,10 @@
 """Packages that declare an extension of Numba stay unloaded as long as nothing can tell, and not longer."""
 
 import shutil
+import time
 
 import pytest
-from nbtest import proc
+from nbtest import proc, records
 
 OURS = "[numba_extensions]\ninit = addition:init\n"
 EXTENSION = """
@@ -56,6 +57,18 @@ def place(tmp_path):
         def extend(init="pass", more="", number=1):
             text = EXTENSION.format(init=init, more=more, number=number)
             (tmp_path / "site" / "addition.py").write_text(text)
+
+        @staticmethod
+        def install(more):
+            Place.extend(more=more)
+            content = (tmp_path / "site" / "addition.py").read_bytes()
+            (info / "RECORD").write_text(records.row("addition.py", content) + "\n")
+            Place.be_before()
+
+        @staticmethod
+        def be_before():
+            """When a process began is known to 10 ms, and what was written since then doesn't count as installed."""
+            time.sleep(0.05)
 
         @staticmethod
         def run(main=MAIN, store="store", site="site"):
@@ -141,7 +154,7 @@ print(njit(lambda x: abs(x))(None), "addition" in sys.modules)
 
 
 def test_who_was_asked_and_said_nothing_stays_unloaded(place):
-    place.extend(more=DECLINING.format(asked="False"))
+    place.install(DECLINING.format(asked="False"))
     assert place.run(ASKING) == "12 ['g'] True\n"
     assert place.run(ASKING) == "12 [] False\n"
     assert place.run(ASKING + CALLING) == "12 [] False\n8 True\n"
@@ -151,20 +164,31 @@ def test_who_was_asked_and_said_nothing_stays_unloaded(place):
 
 
 def test_who_said_nothing_to_another_installation_does_not_here(place, tmp_path):
-    place.extend(more=DECLINING.format(asked="False"))
+    place.install(DECLINING.format(asked="False"))
     place.run(ASKING)
     shutil.copytree(tmp_path / "site", tmp_path / "elsewhere")
+    place.be_before()
     assert place.run(ASKING, site="elsewhere") == "12 [] True\n"
     assert place.run(ASKING, site="elsewhere") == "12 [] False\n"
 
 
 @pytest.mark.parametrize("more", [DECLINING.format(asked="True"), DECLINING.format(asked="False") + LOWERED])
 def test_who_had_nothing_to_say_is_asked_once_its_package_changes(place, more):
-    place.extend(more=DECLINING.format(asked="False"))
+    place.install(DECLINING.format(asked="False"))
     place.run(ASKING)
-    place.extend(more=more)
+    place.install(more)
     plain = place.run(ASKING, store=None)
     assert [place.run(ASKING) for _ in range(2)] == [plain, plain.replace("['g']", "[]")]
+
+
+ELSEWHERE = "import sys, pathlib\n" + DECLINING.format(asked="pathlib.Path(sys.path[0], 'asked').exists()") + LOWERED
+
+
+def test_what_no_installer_wrote_down_is_asked_again(place, tmp_path):
+    place.extend(more=ELSEWHERE)
+    place.run(ASKING)
+    (tmp_path / "asked").touch()
+    assert place.run(ASKING) == place.run(ASKING, store=None)
 
 
 RAISING = """
