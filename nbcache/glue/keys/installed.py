@@ -142,10 +142,16 @@ class InstalledExtensions:
         sources = self._sources(sys.modules.keys() - modules)
         if roots.isdisjoint(modules) and sources is not None:
             spelt = sorted(name.hex() for name in names) if alone else None
-            found = {"names": spelt, "registering": sorted(registering), "roots": sorted(roots)}
-            states = [*map(self._state_of, found["roots"])]
-            edition = _digest([found, states]) if all(states) else ""
-            self.edition, known = bytes.fromhex(edition), {**found, "edition": edition, **sources}
+            states = [*map(self._state_of, sorted(roots))]
+            edition = _digest([spelt, sorted(registering), states]) if all(states) else ""
+            known = {
+                "names": spelt,
+                "registering": sorted(registering),
+                "roots": sorted(roots),
+                "edition": edition,
+                **sources,
+            }
+            self.edition = bytes.fromhex(edition)
             self.remember(self._key, _digest(known), json.dumps({"version": VERSION, **known}).encode(), seconds)
 
     def _look(self) -> None:

@@ -71,10 +71,14 @@ def place(tmp_path):
             time.sleep(0.05)
 
         @staticmethod
-        def run(main=MAIN, store="store", site="site"):
+        def run(main=MAIN, store="store", site="site", **extra):
             (tmp_path / "main.py").write_text(main)
-            extra = {"PYTHONPATH": f"{proc.environment()['PYTHONPATH']}:{tmp_path / site}"}
-            outcome = proc.run([tmp_path / "main.py"], tmp_path / store if store else None, extra, cwd=tmp_path)
+            return Place.python([tmp_path / "main.py"], store, site, **extra)
+
+        @staticmethod
+        def python(arguments, store, site="site", **extra):
+            extra["PYTHONPATH"] = f"{proc.environment()['PYTHONPATH']}:{tmp_path / site}"
+            outcome = proc.run(arguments, tmp_path / store if store else None, extra, cwd=tmp_path)
             assert outcome.stderr == ""
             return outcome.stdout
 
@@ -179,6 +183,16 @@ def test_who_had_nothing_to_say_is_asked_once_its_package_changes(place, more):
     place.install(more)
     plain = place.run(ASKING, store=None)
     assert [place.run(ASKING) for _ in range(2)] == [plain, plain.replace("['g']", "[]")]
+
+
+def test_who_had_nothing_to_say_to_what_is_prewarmed_stays_unloaded(place, tmp_path):
+    place.install(DECLINING.format(asked="False"))
+    function = ASKING[ASKING.index("@njit") : ASKING.index("print")]
+    (tmp_path / "asking.py").write_text(f"from numba import njit\n{function}")
+    main = ASKING.replace(function, "from asking import g\n")
+    place.run(main, store="first", NBCACHE_RECORD=str(tmp_path / "warm"), **proc.SCIPY)
+    place.python(["-m", "nbcache", "prewarm", tmp_path / "warm"], "store", **proc.SCIPY)
+    assert [place.run(main, **proc.SCIPY) for _ in range(2)] == ["12 [] True\n", "12 [] False\n"]
 
 
 ELSEWHERE = "import sys, pathlib\n" + DECLINING.format(asked="pathlib.Path(sys.path[0], 'asked').exists()") + LOWERED
