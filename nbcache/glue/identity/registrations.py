@@ -426,9 +426,9 @@ class ExtensionIndex:
         self._said.add(said)
         words = f"{label} {getattr(registered, '__qualname__', registered)!s}"
         each = Registration(words, key, registered, formal, "" if rank is None else str(rank))
-        comes_late = self.settled_at is not None and each.identity not in self._early
-        ahead = comes_late and module_of(each) in self._ahead
-        if not comes_late or ahead:
+        is_late = self.is_late(each)
+        waited = self.settled_at is not None and not is_late and each.identity not in self._early
+        if not is_late:
             self._early.add(each.identity)
         elif isinstance(rank, int):
             each.rank = "late"
@@ -442,5 +442,5 @@ class ExtensionIndex:
         if filed[0].key is not key or name in self._several:
             self.ambiguities += 1
             self._several[name] = self.ambiguities
-        # A hit may have asked packages that waited, who would have been there.
-        self.since[name] = self.since.get(name, 0) if ahead else self.generation + 1
+        # Hits take it that who waited had been asked.
+        self.since[name] = self.since.get(name, 0) if waited else self.generation + 1

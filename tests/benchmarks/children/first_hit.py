@@ -22,8 +22,8 @@ started = time.perf_counter()
 @njit(cache=CACHE)
 def mean_square(values):
     total = 0.0
-    for value in values:
-        total += value * value
+    for index in range(len(values)):
+        total += values[index] * values[index]
     return total / len(values)
 
 
