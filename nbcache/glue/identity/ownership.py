@@ -356,12 +356,8 @@ def _is_toolchain_class(cls: type) -> bool:
     module = getattr(cls, "__module__", None)
     if (module is not None and not _is_from_toolchain(module)) or not has_toolchain_methods(cls):
         return False
-    # Numba makes templates of others' classes, too, by deriving from them (`infer_global`).
-    if "<" in cls.__qualname__ and not all(map(is_toolchain_definition, cls.__bases__)):
-        return False
-    # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either, but
-    # none that consists of a list of signatures.
-    return not (_is_nowhere(cls) and ("cases" in vars(cls) or not any(map(_is_numbas, cls.__bases__))))
+    # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either.
+    return not (_is_nowhere(cls) and not any(map(_is_numbas, cls.__bases__)))
 
 
 def _is_nowhere(cls: type) -> bool:

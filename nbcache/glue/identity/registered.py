@@ -265,7 +265,11 @@ def _is_foreign_registration(registered: Any) -> bool:
         return True
     if getattr(sys.modules[registered.__module__], registered.__name__, None) is registered:
         return False
-    return next(foreign_parts(registered), None) is not None
+    # Numba makes templates of others' classes, too, by deriving from them (`infer_global`); and it registers none that
+    # is found nowhere and consists of a list of signatures.
+    of_signatures = "cases" in members and "<" not in registered.__qualname__
+    derived = not all(map(is_toolchain_definition, registered.__bases__))
+    return of_signatures or derived or next(foreign_parts(registered), None) is not None
 
 
 def is_others(registered: Any, key: object = None, signature: Iterable[Any] | None = ()) -> bool:
