@@ -137,8 +137,10 @@ def package_roots(*names: str) -> tuple[str, ...]:
 
 @functools.cache
 def _standard_roots() -> tuple[str, ...]:
-    # A virtual environment has no library of its own; a library in an archive is where os comes from.
-    files = os.path.dirname(os.__file__), _standard_path("stdlib"), _standard_path("platstdlib")
+    # A virtual environment has no library of its own; one in an archive is where os comes from. An os that is frozen
+    # into Python (cx_Freeze) has no file: the library may lie among anybody's then, and only its code tells.
+    beside = os.path.dirname(getattr(os, "__file__", None) or "")
+    files = beside, _standard_path("stdlib"), _standard_path("platstdlib")
     told = _root_of(_OF_LIBRARY)
     return tuple(dict.fromkeys((*directories(*files), *([told] if told else []))))
 

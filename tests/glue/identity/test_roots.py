@@ -48,6 +48,17 @@ def test_a_library_that_was_compiled_elsewhere_is_known_by_that_place(again):
     assert not roots.is_standard("statistics.py")
 
 
+def test_a_library_whose_os_is_frozen_into_python_is_known_by_the_path_in_its_code(again, tmp_path):
+    again.delattr(os, "__file__")
+    assert roots.is_standard(statistics.__file__)
+    again.setattr(sys, "base_prefix", str(tmp_path))
+    again.setattr(sys, "base_exec_prefix", str(tmp_path))
+    again.setattr(roots, "_OF_LIBRARY", compiled_as("/build/lib/python3/functools.py", "functools"))
+    roots._standard_roots.cache_clear()
+    assert roots.is_standard("/build/lib/python3/statistics.py")
+    assert not roots.is_standard(str(tmp_path / "lib" / "library.zip" / "statistics.pyc"))
+
+
 def test_a_package_has_the_root_that_its_code_tells_as_well(again):
     package, _function = roots._PACKAGES["numba"]
     told = compiled_as("numba/core/types/abstract.py", "numba.core.types.abstract")
