@@ -241,8 +241,13 @@ def code_that_is_read(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def __init__(self: Any, func_id: Any) -> None:  # noqa: N807  its name
         frame = top()
-        if frame is not None and is_installed(func_id.code.co_filename):
-            frame.consulted.codes.add(func_id.code)
+        if frame is not None:
+            try:
+                if is_installed(func_id.code.co_filename):
+                    frame.consulted.codes.add(func_id.code)
+            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+                let_pass(raised)
+                frame.consulted.blind = True
         original(self, func_id)
 
     return __init__

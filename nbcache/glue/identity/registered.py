@@ -221,11 +221,20 @@ def asks_of(each: Registration) -> bytes:
     inline = getattr(template, "_inline", None)
     fields = (
         consulted.spelling_of(each.key), consulted.spelling_of(chooser), options, getattr(template, "_strict", None),
-        template.prefer_literal, sorted(template.metadata.items()),
+        template.prefer_literal, _spelt(dict(template.metadata)),
         getattr(template, "unsafe_casting", None), getattr(template, "exact_match_required", None),
         None if inline is None else (inline.is_never_inline, inline.is_always_inline),
     )  # fmt: skip
     return repr(fields).encode("utf-8", "surrogatepass")
+
+
+def _spelt(value: Any) -> str:
+    """A value as `repr` has it, but for the order of sets, which processes don't share, and of dictionaries."""
+    if type(value) in {set, frozenset}:
+        return f"{type(value).__name__}({sorted(map(_spelt, value))})"
+    if type(value) is dict:
+        return f"dict({sorted((_spelt(key), _spelt(each)) for key, each in value.items())})"
+    return repr(value)
 
 
 _PLAIN = frozenset({bool, int, str, type(None)})

@@ -493,6 +493,35 @@ PROGRAMS = (
         differs=False,
         hit=True,
     ),
+    trap(
+        "hunt-fastmath-set-of-an-intrinsic-under-another-hash-seed",
+        35,
+        Step(
+            files={
+                "main.py": _CALL,
+                **_ext(
+                    _TARGET,
+                    """
+                    from numba.extending import intrinsic
+
+                    @intrinsic(jit_options=dict(fastmath={"nnan", "ninf", "nsz", "arcp", "contract"}))
+                    def tripled(typingctx, x):
+                        def codegen(context, builder, sig, args):
+                            return builder.fmul(args[0], args[0].type(3.0))
+                        return x(x), codegen
+
+                    @overload(target)
+                    def choose(x):
+                        return lambda x: tripled(x) + 1
+                    """,
+                ),
+            },
+            env={"PYTHONHASHSEED": "1"},
+        ),
+        Step(env={"PYTHONHASHSEED": "4"}),
+        differs=False,
+        hit=True,
+    ),
     _program(
         "overload-made-by-exec",
         (
