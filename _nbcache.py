@@ -7,6 +7,7 @@ imports nothing that is a file itself, not even annotations from `__future__`.
 
 import gc
 import sys
+from _thread import get_ident  # built into Python
 
 FROZEN = gc.get_freeze_count()
 """How many objects the collector leaves alone since Python started: 3.12 begins with some."""
@@ -40,19 +41,31 @@ def watch(name: str, imported: "Callable[[], None]") -> None:
 def spec_of_others(mine: object, name: str, path: "Any", target: "ModuleType | None") -> "Any":
     """What the finders of ``sys.meta_path`` that come after *mine* find, all if it isn't there; None if it is nothing.
 
-    Those before it have been asked. And of two that look at what others find, each would ask the other without end.
+    Those before it have been asked. And of two that look at what others find, each would ask the other without end: so
+    it is if one of others asks all (slipcover's does), which therefore finds nothing here.
     """
+    question = get_ident(), id(mine), name
+    if question in _asked:
+        return None
     finders = sys.meta_path
     for number, finder in enumerate(finders, 1):
         if finder is mine:
             finders = finders[number:]
             break
-    for finder in finders:
-        find_spec = getattr(finder, "find_spec", None)
-        spec = None if find_spec is None else find_spec(name, path, target)
-        if spec is not None:
-            return spec
+    _asked.add(question)
+    try:
+        for finder in finders:
+            find_spec = getattr(finder, "find_spec", None)
+            spec = None if find_spec is None else find_spec(name, path, target)
+            if spec is not None:
+                return spec
+    finally:
+        _asked.discard(question)
     return None
+
+
+_asked: "set[tuple[int, int, str]]" = set()
+"""What is being asked: by which thread, on whose behalf, for which module."""
 
 
 def extend() -> None:
