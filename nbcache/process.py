@@ -16,8 +16,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = [
-    "collected_later", "collected_seldom", "has_rights_of_its_own", "heeds_environment", "is_frozen", "is_wanted",
-    "memory_file", "nothing_collected", "only_young_collected", "opened", "os", "out_of_the_way", "time",
+    "collected_later", "collected_seldom", "has_rights_of_its_own", "heeds_environment", "is_frozen", "is_profiled",
+    "is_wanted", "memory_file", "nothing_collected", "only_young_collected", "opened", "os", "out_of_the_way", "time",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -88,6 +88,16 @@ def heeds_environment() -> bool:
 def is_frozen() -> bool:
     """Whether Python is part of a program, as PyInstaller makes it: ``sys.executable`` is that, and no interpreter."""
     return bool(getattr(sys, "frozen", False))
+
+
+def is_profiled() -> bool:
+    """Whether a profiler of the program's is on in this thread.
+
+    `sys.getprofile` returns what it was set with, and one in C may have been set with nothing (yappi). Such a one asks
+    for each new thread to be told of, which this one knows.
+    """
+    threads = sys.modules.get("threading")
+    return sys.getprofile() is not None or getattr(threads, "_profile_hook", None) is not None
 
 
 def has_rights_of_its_own() -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from numba.core import config
+
+from nbcache.process import is_profiled
 
 
 def is_called(owner: Any) -> bool:
@@ -18,4 +19,4 @@ def is_called(owner: Any) -> bool:
 
 def are_shown() -> bool:
     """Whether somebody is to be shown the calls of compiled code, which Numba does for entry points alone."""
-    return sys.getprofile() is not None or bool(getattr(config, "ENABLE_SYS_MONITORING", False))
+    return is_profiled() or bool(getattr(config, "ENABLE_SYS_MONITORING", False))

@@ -350,6 +350,38 @@ def test_where_nobody_can_note_what_runs_nothing_is_stored(town):
     assert town() == ("5 1006", 0, "[]")
 
 
+@pytest.mark.long
+def test_a_profiler_in_c_goes_on(town):
+    """That of nbcache takes the place of one that `sys.getprofile` doesn't tell of, as yappi's."""
+    assert town(wrapped=["-c", PROFILER])[0] == "profiled"
+
+
+PROFILER = """
+import ctypes, runpy, sys, threading
+seen = []
+kind = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.py_object, ctypes.c_int, ctypes.c_void_p)
+@kind
+def profile(_, frame, what, arg):
+    seen.append(frame.f_code.co_name)
+    return 0
+def after():
+    pass
+class Output(list):
+    def write(self, text): self.append(text)
+    def flush(self): pass
+sys.argv = sys.argv[1:]
+printed, sys.stdout = sys.stdout, Output()
+set_profile = ctypes.pythonapi.PyEval_SetProfile
+set_profile.argtypes = kind, ctypes.c_void_p
+threading.setprofile(lambda *_: None)
+set_profile(profile, None)
+runpy.run_path(sys.argv[0], run_name="__main__")
+after()
+set_profile(kind(), None)
+print("profiled" if "after" in seen else "lost", file=printed, flush=True)
+"""
+
+
 TOOLS = """
 import runpy, sys
 for tool in (3, 4):

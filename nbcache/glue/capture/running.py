@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nbcache.glue.identity.consulted import Names
 from nbcache.glue.identity.idle import any_marked, any_new, is_installed, note_plain, runners
+from nbcache.process import is_profiled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -168,7 +169,7 @@ def _new_tool() -> _Profiler | _Monitor | None:
     """Who notes from now on; None if nobody can."""
     monitoring = getattr(sys, "monitoring", None)
     if monitoring is None:
-        return _Profiler() if sys.getprofile() is None else None
+        return None if is_profiled() else _Profiler()
     for tool in (4, 3):  # the others are spoken for
         if monitoring.get_tool(tool) is None:
             return _Monitor(monitoring, tool)
