@@ -60,6 +60,7 @@ def keep(extensions: ExtensionIndex) -> None:
             loader = registries[registry] = _LateLast(registries.get(registry) or kind(registry), late)
             loaders.append(loader)
     try:
+        cpu_target.typing_context.refresh()  # before what lowers: what Numba imports first, it asks first
         cpu_target.target_context.refresh()
     finally:
         for loader in loaders:

@@ -124,6 +124,35 @@ def test_a_registry_that_is_installed_after_a_hit(run):
     assert run(INSTALLED) == run(INSTALLED) == plain
 
 
+ORDER = """
+f(1)
+{asked}
+@njit
+def g(a):
+    return a[0]
+g((1, 2))
+import operator
+from numba.core.typing.templates import builtin_registry
+found = [template for value, typ in builtin_registry.globals if value is operator.getitem for template in typ.templates]
+print([getattr(each, "_overload_func", each.__mro__[1]).__qualname__ for each in found])
+"""
+LATE = """
+@overload(abs)
+def late(x):
+    if isinstance(x, types.UniTuple):
+        return lambda x: x[0]
+"""
+
+
+@pytest.mark.parametrize("asked", ["", "cpu_target.typing_context.resolve_value_type(math.sin)", LATE])
+def test_what_numba_has_registered_itself_comes_in_its_order(run, asked):
+    run("f(1)\n")
+    program = ORDER.format(asked=asked)
+    plain = run(program, store=False)
+    assert "GetItemSequence" in plain
+    assert run(program) == plain
+
+
 FORKED = """
 import os
 import signal
