@@ -299,8 +299,7 @@ class KeyMaker:
     def registered_otherwise(self, consulted: Consulted) -> bool:
         """Whether what others have registered for an entry's names differs from what they had then."""
         relevant = self.extensions.relevant(consulted.packed)
-        nothing_then = not consulted.snapshot or self._would_decline(consulted.packed, consulted.declined)
-        if not relevant and nothing_then:
+        if not (relevant or consulted.snapshot) or self._would_decline(consulted.packed, consulted.declined):
             return False
         try:
             return consulted.snapshot != dict(self.extensions.digests_of(relevant, self.engine))
