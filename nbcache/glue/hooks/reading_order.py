@@ -1,7 +1,11 @@
-"""In which order Numba reads what was registered, where a hit has put off most of Numba's own.
+"""In which order Numba reads what was registered: in each process the same, whatever asks for it first.
 
-In plain Numba the first call has all of it registered. What others register after that comes later, and Numba asks
-templates in this order. So where Numba reads its registries at last, what is late is held back until the rest is read.
+Numba asks templates in the order in which they were registered, its own as well, most of which it imports for the first
+compilation: those that type first, or, where that one's decorator says ``cache=True``, those that lower. What a process
+compiles would depend on which of its functions is missing from the store. So what types is always first.
+
+In plain Numba the first call has all of it registered. What others register after that comes later. So where a hit has
+put off most of Numba's own, what is late is held back until the rest is read.
 """
 
 from __future__ import annotations
@@ -43,24 +47,37 @@ class _LateLast:
 
 
 def keep(extensions: ExtensionIndex) -> None:
-    """Have Numba read all that is registered, and what is late after all else, unless it has read its own."""
+    """Have Numba read all that is registered, and what is late after all else, unless it has read its own.
+
+    Numba comes back to this while it reads.
+    """
     typing, lowering = cpu_target.typing_context._registries, cpu_target.target_context._registries
-    if extensions.settled_at is None or imputils.builtin_registry in lowering:
+    if _reading or imputils.builtin_registry in lowering:
         return
-    late = _late(extensions, extensions.settled_at)
-    if not late:
-        return
+    late = {} if extensions.settled_at is None else _late(extensions, extensions.settled_at)
+    _reading.append(extensions)
+    try:
+        _read(typing, lowering, late)
+    finally:
+        _reading.clear()
+
+
+_reading: list[ExtensionIndex] = []
+"""For whom Numba is reading, if it is."""
+
+
+def _read(typing: dict[Any, Any], lowering: dict[Any, Any], late: dict[int, object]) -> None:
     loaders = []
     typed_with, lowered_with = told.registries()
     for registries, found, kind in (
         (typing, typed_with, templates.RegistryLoader),
         (lowering, lowered_with, imputils.RegistryLoader),
     ):
-        for registry in found:
+        for registry in found if late else ():
             loader = registries[registry] = _LateLast(registries.get(registry) or kind(registry), late)
             loaders.append(loader)
     try:
-        cpu_target.typing_context.refresh()  # before what lowers: what Numba imports first, it asks first
+        cpu_target.typing_context.refresh()
         cpu_target.target_context.refresh()
     finally:
         for loader in loaders:

@@ -153,6 +153,15 @@ def test_what_numba_has_registered_itself_comes_in_its_order(run, asked):
     assert run(program) == plain
 
 
+def test_what_types_is_read_first_whatever_is_asked_for_first(run):
+    """What lowers is where a decorator is eager or says ``cache=True``: what is compiled would depend on which it was."""
+    order = ORDER.format(asked="")
+    plain = run(order, store=False)
+    lowering_first = "cpu_target.target_context.refresh()\n" + order
+    assert run(lowering_first, store=False) != plain
+    assert run(lowering_first) == plain
+
+
 FORKED = """
 import os
 import signal
