@@ -25,8 +25,7 @@ CHOOSER: Final = PREFIX + "chooser"
 """On the dispatcher of an implementation that was chosen for an ``@overload``: who was asked for it, and what."""
 QUESTION: Final = PREFIX + "question"
 """On a template that is about to choose: the same."""
-HEARD: Final = PREFIX + "heard"
-"""On what stands in for a chooser: the chooser itself."""
+_HEARD: Final = PREFIX + "heard"
 EFFECTS: Final = PREFIX + "effects"
 """On dispatchers and ufuncs: what each overload did to others when it was compiled or loaded."""
 FACE: Final = PREFIX + "face"
@@ -73,6 +72,16 @@ class Birth(Record):
     conditions: bytes
     content: bytes
     declared: str
+
+
+def listen_for(heard: object, listener: object) -> None:
+    """Remember of a function that stands in the place of another one, and calls it, for whom it does."""
+    vars(listener)[_HEARD] = heard
+
+
+def unheard(function: Any) -> Any:
+    """The function itself, where one stands that listens while something is compiled."""
+    return getattr(function, "__dict__", {}).get(_HEARD, function)
 
 
 def show_as(ufunc: object, kernel: object) -> None:

@@ -259,6 +259,34 @@ def test_what_does_not_run_leads_nowhere(town):
     assert town() == ("5 1006", 0, "[]")
 
 
+CALLED = """
+import sys
+import nbcache
+from numba import njit
+from paket import helpers, types
+@njit
+def one(point):
+    return point.mode
+@njit
+def two(point):
+    return point.mode + 1
+print(helpers.call(one, types.Point(5)), helpers.call(two, types.Point(5)))
+SAY"""
+CALLS = (
+    HELPERS.replace("return settings.MODE", "return settings.MODE or call")
+    + """
+def call(function, point):
+    return function(point) if streams else None
+"""
+)
+
+
+@pytest.mark.parametrize("town", [CALLS], indirect=True)
+def test_who_calls_a_compilation_does_not_run_while_it_goes_on(town):
+    assert town(program=CALLED)[::2] == ("1006 1007", "[]")
+    assert town(program=CALLED) == ("1006 1007", 0, "[]")
+
+
 @pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("before", "read"),

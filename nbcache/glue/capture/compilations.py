@@ -190,15 +190,17 @@ class FrameStack(threading.local):
     def push(self, frame: Frame) -> None:
         """Open *frame*."""
         frame.outer = self.top()
+        if frame.outer is None:
+            from nbcache.glue.capture.running import running
+
+            self._running = running
+            running.set_out()
         frame.consulted = self._maker.new_consulted(frame)
         if not frame.portable:  # nor can what finds it compiled later, so what it asks for is no matter
             frame.consulted.conflict = frame.reason or "nobody knows what it was made of"
         if frame.outer is None:
             if self._watch is None or self._witness is None:
                 self._watch, self._witness = self._new_watch(self._frames), self._new_witness(self.taint)
-            from nbcache.glue.capture.running import running
-
-            self._running = running
             self._watch.start()
             _watching[threading.get_ident()] = (self._watch, self._witness)
         if frame.others_may_run:  # else there is nobody to look at, and Python tells of a lot

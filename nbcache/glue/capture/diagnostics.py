@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from numba.core.errors import NumbaWarning
 from numba.core.ir import Loc
 
+from nbcache.glue import marks
 from nbcache.glue.capture import placeholders
 from nbcache.glue.capture.compilations import Caveat
 
@@ -44,6 +45,7 @@ class Watch:
         for name, make in (("warn", self._warn), ("warn_explicit", self._warn_explicit)):
             original = getattr(warnings, name)
             replacement = make(original)
+            marks.listen_for(original, replacement)
             self._replaced.append((name, original, replacement))
             setattr(warnings, name, replacement)
 

@@ -29,10 +29,16 @@ class Running(threading.local):
 
     def __init__(self) -> None:
         self._tool: Any = None
+        self._callers = 0
+        """How many calls there were already when the outermost compilation began."""
         self._missed = False
         self._given_back: set[CodeType] = set()
         self._names: set[bytes] = set()
         """What was asked for so far, where it is dear to note what runs."""
+
+    def set_out(self) -> None:
+        """The outermost compilation begins: who has called it doesn't run while it goes on."""
+        self._callers = 0 if _IS_CHEAP else len(_calls())
 
     def begin(self, names: Collection[bytes] = ()) -> None:
         """Code is about to run that may be a marked package's: note it from now on, until `stop`.
@@ -60,7 +66,7 @@ class Running(threading.local):
         """The code that ran since this was last called."""
         if self._tool is None:
             return set()
-        found, self._given_back = self._given_back | self._tool.take(), set()
+        found, self._given_back = self._given_back | self._tool.take(self._callers), set()
         return found
 
     def give_back(self, codes: set[CodeType]) -> None:
@@ -117,13 +123,10 @@ class _Profiler:
     def works(self) -> bool:
         return cast("object", sys.getprofile()) is self._profiler and not self._profiler.called
 
-    def take(self) -> set[CodeType]:
+    def take(self, callers: int) -> set[CodeType]:
         codes = {each.code for each in self._profiler.getstats()}
         # It counts calls that have returned, and forgets the others here.
-        frame: FrameType | None = sys._getframe()
-        while frame is not None:
-            codes.add(frame.f_code)
-            frame = frame.f_back
+        codes.update(_calls()[callers:])
         self._profiler.clear()
         return {code for code in codes if type(code) is CodeType and is_installed(code.co_filename)}
 
@@ -154,7 +157,7 @@ class _Monitor:
             self._found.add(code)
         return self._monitoring.DISABLE
 
-    def take(self) -> set[CodeType]:
+    def take(self, _callers: int) -> set[CodeType]:
         found, self._found = self._found, set()
         self._monitoring.restart_events()
         return found
@@ -163,6 +166,16 @@ class _Monitor:
         if self.works:
             self._monitoring.set_events(self._tool, 0)
             self._monitoring.free_tool_id(self._tool)
+
+
+def _calls() -> list[CodeType]:
+    """What is being called in this thread, the outermost first."""
+    codes = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        codes.append(frame.f_code)
+        frame = frame.f_back
+    return codes[::-1]
 
 
 def _new_tool() -> _Profiler | _Monitor | None:

@@ -29,7 +29,6 @@ from nbcache.glue.identity.describe_numba import ADDRESS
 from nbcache.glue.identity.describe_numpy import by_address
 from nbcache.glue.identity.object_mode import DEFINITIONS, is_value
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
-from nbcache.glue.identity.registered import unheard
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class TokenPickler(NumbaPickler):
         """A method of a type refers to the context it was resolved in, and is resolved again where it is needed."""
         key = obj.typing_key
         attribute = key[1] if isinstance(key, tuple) else key.rpartition(".")[2]
-        chooser = unheard(getattr(obj.template, "_overload_func", None))
+        chooser = marks.unheard(getattr(obj.template, "_overload_func", None))
         if is_toolchain_definition(chooser):
             chooser = None
         if _resolve(obj.this, attribute) != obj:
@@ -152,7 +151,7 @@ def _resolve(this: Type, attribute: str) -> Any:
 def _method_of(this: Type, attribute: str, key: Any, chooser: Any) -> Type:
     """Called by unpickling: the type of a method, as it is resolved here.  Raises Unloadable."""
     found = _resolve(this, attribute)
-    known = unheard(getattr(getattr(found, "template", None), "_overload_func", None))
+    known = marks.unheard(getattr(getattr(found, "template", None), "_overload_func", None))
     if getattr(found, "typing_key", None) != key or (chooser is not None and known is not chooser):
         msg = f"the method {attribute} of {this} is another one here"
         raise Unloadable(msg)

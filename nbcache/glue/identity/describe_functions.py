@@ -43,7 +43,7 @@ from nbcache.glue.identity.ownership import (
     toolchain_name,
 )
 from nbcache.glue.identity.referred import refer
-from nbcache.glue.identity.state import describe_environment, tell, tell_imported
+from nbcache.glue.identity.state import LISTENED_TO, describe_environment, tell, tell_imported, who_warns
 from nbcache.glue.identity.watched import MISSING
 from nbcache.passing import let_pass
 
@@ -361,6 +361,8 @@ def _attribute(node: Node, module: ModuleType, name: str, *, asked: bool) -> obj
     """
     scope = vars(module)
     value = scope.get(name, MISSING)
+    if module is warnings and name in LISTENED_TO:
+        return who_warns(node, name)
     plain = type(module) is ModuleType
     if not asked or (plain and (value is not MISSING or "__getattr__" not in scope)):
         node.watch_item(scope, name, value)

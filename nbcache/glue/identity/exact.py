@@ -128,3 +128,12 @@ def encode_plain(value: object) -> bytes | None:
         return _framed(b"(", b"".join(parts))
     # Numba puts them into a set in the order that processes share, and code that runs goes through them.
     return _framed(b"{", b"".join(parts if have_one_order(value) else sorted(parts)))
+
+
+def spelt(value: Any) -> str:
+    """A value as `repr` has it, but for the order of sets, which processes don't share, and of dictionaries."""
+    if type(value) in {set, frozenset}:
+        return f"{type(value).__name__}({sorted(map(spelt, value))})"
+    if type(value) is dict:
+        return f"dict({sorted((spelt(key), spelt(each)) for key, each in value.items())})"
+    return repr(value)

@@ -61,9 +61,15 @@ def _on_the_way(roots: Sequence[object], order: list[Node]) -> list[object]:
 
 
 def _take(first: Node, order: list[Node], nodes: tuple[dict[int, Node], dict[int, Node]], *, whole: bool) -> bool:
-    """Add what was described for another walk; False if it isn't the *whole* of it, and has to be."""
+    """Add what was described for another walk; False if it isn't the *whole* of it, and has to be.
+
+    Nor where it leads back to what is being described here: both are of one cycle, which has to be seen as one.
+    """
     below = list(preorder(first, set()))
     if whole and not all(each.title for each in below):
+        return False
+    here = (nodes[each.reached_compiled].get(id(each.obj), each) for each in below)
+    if any(each.digest is None for each in here):
         return False
     order += [each for each in below if nodes[each.reached_compiled].setdefault(id(each.obj), each) is each]
     return True

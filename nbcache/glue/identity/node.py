@@ -9,7 +9,7 @@ from operator import attrgetter
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nbcache.glue.identity.exact import encode_atom, encode_plain
+from nbcache.glue.identity.exact import encode_atom, encode_plain, spelt
 from nbcache.glue.identity.watched import Readings, Watched, is_unchanged
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Node:
         if len(self.edges) > before:
             words = type(value).__name__
         elif len(content) < _LONG:
-            words = repr(value)[:200]
+            words = (spelt if type(value) in _SETS else repr)(value)[:200]
         else:
             words = f"{type(value).__name__} {hashlib.blake2b(content, digest_size=6).hexdigest()}"
         self.parts.append((label, content, words))
@@ -232,6 +232,7 @@ def _text_of(name: str, owner: object) -> bytes:
 
 
 _MUTABLE = frozenset({list, dict, set})
+_SETS = frozenset({set, frozenset})
 _NUMBERS = frozenset({bool, int, float, complex})
 
 

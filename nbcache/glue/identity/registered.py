@@ -16,6 +16,7 @@ from numba.core.typing import templates
 from nbcache.glue import marks
 from nbcache.glue.identity import consulted
 from nbcache.glue.identity.consulted import EVERYTHING, is_type_class
+from nbcache.glue.identity.exact import spelt
 from nbcache.glue.identity.mutations import Mutations, dictionary_behind
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
@@ -110,18 +111,13 @@ def chooser_of(template: Any) -> Any | None:
         for base, field in ((templates._OverloadFunctionTemplate, "_overload_func"),
                             (templates._IntrinsicTemplate, "_definition_func")):  # fmt: skip
             if base in template.__mro__:
-                return unheard(getattr(template, field))
+                return marks.unheard(getattr(template, field))
     return None
-
-
-def unheard(chooser: Any) -> Any:
-    """The chooser itself, where one stands that listens while overloads are inlined."""
-    return getattr(chooser, "__dict__", {}).get(marks.HEARD, chooser)
 
 
 def _chooser_in(template: Any) -> Any:
     """The same as `chooser_of`, and of templates for methods and attributes."""
-    return unheard(getattr(template, "_overload_func", None)) or chooser_of(template)
+    return marks.unheard(getattr(template, "_overload_func", None)) or chooser_of(template)
 
 
 def is_asked(chooser: Any) -> bool:
@@ -221,20 +217,11 @@ def asks_of(each: Registration) -> bytes:
     inline = getattr(template, "_inline", None)
     fields = (
         consulted.spelling_of(each.key), consulted.spelling_of(chooser), options, getattr(template, "_strict", None),
-        template.prefer_literal, _spelt(dict(template.metadata)),
+        template.prefer_literal, spelt(dict(template.metadata)),
         getattr(template, "unsafe_casting", None), getattr(template, "exact_match_required", None),
         None if inline is None else (inline.is_never_inline, inline.is_always_inline),
     )  # fmt: skip
     return repr(fields).encode("utf-8", "surrogatepass")
-
-
-def _spelt(value: Any) -> str:
-    """A value as `repr` has it, but for the order of sets, which processes don't share, and of dictionaries."""
-    if type(value) in {set, frozenset}:
-        return f"{type(value).__name__}({sorted(map(_spelt, value))})"
-    if type(value) is dict:
-        return f"dict({sorted((_spelt(key), _spelt(each)) for key, each in value.items())})"
-    return repr(value)
 
 
 _PLAIN = frozenset({bool, int, str, type(None)})

@@ -18,12 +18,14 @@ import pickle
 import random
 import sys
 import threading
+import warnings
 from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nbcache.glue import marks
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module, toolchain_name
 from nbcache.glue.identity.watched import MISSING
@@ -206,6 +208,22 @@ def describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
         node.watch_item(store, key, value)
         if value is not MISSING:
             node.value(f"{label}.environ[{name!r}]", os.environ[name])
+
+
+LISTENED_TO = frozenset({"warn", "warn_explicit"})
+"""What of `warnings` is listened to while something is compiled (diagnostics.py)."""
+
+
+def who_warns(node: Node, name: str) -> object:
+    """Return what of `warnings` is called so, whether or not somebody listens."""
+    function = marks.unheard(vars(warnings).get(name, MISSING))
+    node.check(_still_warns, (name, function))
+    return function
+
+
+def _still_warns(warner: tuple[str, object]) -> bytes:
+    name, function = warner
+    return b"1" if marks.unheard(vars(warnings).get(name, MISSING)) is function else b"0"
 
 
 def tells(name: str | None) -> bool:

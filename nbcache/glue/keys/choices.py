@@ -31,7 +31,7 @@ from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.changes import changed
 from nbcache.glue.identity.consulted import Ask
 from nbcache.glue.identity.node import ANYTHING, Unidentifiable
-from nbcache.glue.identity.registered import chooser_of, foreign_parts, is_asked, unheard
+from nbcache.glue.identity.registered import chooser_of, foreign_parts, is_asked
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Choices:
 
         Noted in the order in which plain Numba asks: before what the answer asks for when it is compiled.
         """
-        chooser = unheard(getattr(template, field))
+        chooser = marks.unheard(getattr(template, field))
         noted = False
 
         def note() -> None:
@@ -194,7 +194,7 @@ class Choices:
         templates = self._maker.extensions.inlined() if frame is not None else ()
         originals = [(template, vars(template)["_overload_func"]) for template in templates]
         for template, original in originals:
-            template._overload_func = staticmethod(self._heard(template, unheard(original.__func__), frame))
+            template._overload_func = staticmethod(self._heard(template, marks.unheard(original.__func__), frame))
         try:
             yield
         finally:
@@ -214,7 +214,7 @@ class Choices:
                 self._note(frame, question)
             return raw
 
-        vars(ask)[marks.HEARD] = chooser
+        marks.listen_for(chooser, ask)
         return ask
 
     def leave(self) -> None:

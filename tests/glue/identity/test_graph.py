@@ -240,6 +240,20 @@ def test_what_nothing_tells_to_have_changed_is_not_kept(engine):
     assert engine.described == 4 + 4
 
 
+class Part(Thing):
+    """What isn't compiled, and carries no digest."""
+
+
+def test_a_cycle_with_a_class_that_is_kept_has_one_digest(engine, monkeypatch):
+    """It is met at a class, which another walk has left, or at an instance, which leads there and back."""
+    monkeypatch.setattr(graph, "is_marked_class", lambda obj: obj.name == "class")
+    cls, instance = Part("class"), Part("instance")
+    cls.edges.append(instance)
+    instance.edges.append(cls)
+    assert engine.digest(Thing("a", instance)) == engine.digest(Thing("a", instance))
+    assert engine.digest(Thing("a", cls)) == engine.digest(Thing("a", cls))
+
+
 def test_roots_that_cannot_be_identified_or_reach_too_much_are_left_out(engine):
     shared = Thing("s")
     bad, deep, good = Thing("bad", shared, Thing(None)), Thing("deep", Thing("e", Thing("f"))), Thing("good", shared)

@@ -124,3 +124,35 @@ def test_for_what_cannot_become_an_entry_nothing_more_is_identified(run):
     assert (said.splitlines()[0], complaints) == ("192", "")
     assert said.split()[2] == "True"
     assert int(said.split()[1]) <= 5, said
+
+
+WARNS = """
+import warnings
+from numba import types
+from numba.extending import intrinsic
+
+def check(number):
+    if number > 5:
+        warnings.warn("it is large")
+
+@intrinsic
+def same(context, x):
+    def code(context, builder, signature, args):
+        check(3)
+        return args[0]
+    return types.int64(x), code
+
+@njit
+def f(x):
+    return same(x) + 1
+@njit
+def g(x):
+    return f(x) * 2
+print(g(3), nbcache.stats()["builds_count"])
+"""
+
+
+def test_what_may_warn_while_it_makes_code_is_found(run):
+    """Warnings are listened to while something is compiled, so another function stands there meanwhile."""
+    assert run(WARNS) == ("8 3\n", "")
+    assert run(WARNS) == ("8 0\n", "")
