@@ -185,7 +185,7 @@ def _asked(frame: Frame) -> Asked:
     consulted = frame.consulted
     asks = dumps(tuple(consulted.asks), frame) if consulted.asks else b""
     ran = consulted.ran_digest, tuple(sorted(consulted.ran))
-    return Asked(consulted.packed, consulted.snapshot, asks, consulted.classes, ran, consulted.declined)
+    return Asked(consulted.packed, consulted.snapshot, asks, consulted.unread, ran, consulted.declined)
 
 
 def encoded(
@@ -231,7 +231,7 @@ def _guard(definitions: dict[str, placeholders.Definition], past: str, consulted
     registered: list[object] = []
     if consulted is not None:
         registered = [*sorted(consulted.snapshot.items()), *(ask.answer for ask in consulted.asks)]
-        registered += filter(None, [consulted.classes, consulted.ran_digest])
+        registered += filter(None, [consulted.unread, consulted.ran_digest])
     if not definitions and not past and not registered:
         return ""
     text = "\n".join([*sorted(map(repr, definitions.values())), past, *map(repr, registered)])

@@ -3,7 +3,7 @@
 Numba makes a type of such a class and reads of it what values consist of: members and what they stand for, fields and
 their defaults, its name.  That counts where the class is compiled code's.  Methods and annotations don't: compiled code
 uses none of them, and Python code that does has the class as it is by then.  Code of others that runs while compiling
-may read anything of it; where such code takes part, all of the class counts besides (`Unit.classes_of_values`), or
+may read anything of it; where such code takes part, all of the class counts besides (`Unit.unread`), or
 nothing is cached (`attributes.leads_to_code`).
 """
 

@@ -77,16 +77,25 @@ class Consulted:
     ``asked_at``: by the generation of the registries (`ExtensionIndex.refresh`), the names asked for then, to add to;
     ``asks``: in order; ``snapshot``: by name, the identity of what others had registered for it; ``packed``:
     all names, sorted, once the compilation is over; ``conflict``: why that isn't one thing, or "";
-    ``classes``: identifies all of the classes whose values the unit has, b"" where nobody could read more of them than
-    these; ``ran``: the functions of installed packages that ran, by name, and ``codes`` by their code as long as
+    ``unread``: identifies what Numba doesn't read itself (`Unit.unread`), b"" where nobody else could, or nothing is;
+    ``ran``: the functions of installed packages that ran, by name, and ``codes`` by their code as long as
     it is going on; ``ran_digest``: identifies them, b"" if there are none; ``blind``: whether something ran that nobody
     noted; ``declined``: identifies the installed packages with ``numba_extensions``, b"" unless all that others had
     registered for its names was asked and had nothing to say.
     """
 
     __slots__ = (
-        "asked_at", "asks", "blind", "classes", "codes", "conflict", "declined", "packed", "ran", "ran_digest",
+        "asked_at",
+        "asks",
+        "blind",
+        "codes",
+        "conflict",
+        "declined",
+        "packed",
+        "ran",
+        "ran_digest",
         "snapshot",
+        "unread",
     )  # fmt: skip
 
     def __init__(self, generation: int, new_names: Callable[[], Names] = Names) -> None:
@@ -96,7 +105,7 @@ class Consulted:
         self.snapshot: dict[bytes, bytes] = {}
         self.packed = b""
         self.conflict = ""
-        self.classes = b""
+        self.unread = b""
         self.blind = False
         self.codes: set[CodeType] = set()
         self.ran: set[str] = set()
@@ -152,7 +161,7 @@ class Consulted:
         packed: bytes,
         snapshot: dict[bytes, bytes],
         asks: tuple[Ask, ...],
-        classes: bytes,
+        unread: bytes,
         ran: tuple[bytes, tuple[str, ...]],
         declined: bytes,
         generation: int,
@@ -163,7 +172,7 @@ class Consulted:
         consulted.asks = dict.fromkeys(asks)
         consulted.snapshot = snapshot
         consulted.packed = packed
-        consulted.classes = classes
+        consulted.unread = unread
         consulted.ran_digest, places = ran
         consulted.ran = set(places)
         consulted.declined = declined

@@ -37,7 +37,7 @@ from nbcache.glue.identity.ownership import (
     is_toolchain_module,
     toolchain_name,
 )
-from nbcache.glue.identity.referred import Referred
+from nbcache.glue.identity.referred import Referred, Stub
 from nbcache.glue.identity.state import tell, tells
 from nbcache.passing import let_pass
 
@@ -235,6 +235,7 @@ _COMPILABLE_BY_NAME = frozenset({"StencilFunc", "JitClassType", "CUDADispatcher"
 _COMPILABLE: frozenset[type] = frozenset(
     {
         FunctionType,
+        Stub,
         Dispatcher,
         UFuncDispatcher,
         DUFunc,

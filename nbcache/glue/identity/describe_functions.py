@@ -42,7 +42,7 @@ from nbcache.glue.identity.ownership import (
     module_name,
     toolchain_name,
 )
-from nbcache.glue.identity.referred import refer
+from nbcache.glue.identity.referred import refer, refer_to_stub
 from nbcache.glue.identity.state import LISTENED_TO, describe_environment, tell, tell_imported, who_warns
 from nbcache.glue.identity.watched import MISSING
 from nbcache.passing import let_pass
@@ -202,7 +202,7 @@ def _describe_value(
     elif node.compiled and isinstance(value, type) and _stands_for_itself(value):
         refer(node, label, value)
         _describe_members_by_name(node, label, value, plan.attribute_names)
-    else:
+    elif not (node.compiled and refer_to_stub(node, label, value)):
         node.value(label, value)
 
 
@@ -349,7 +349,7 @@ def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: s
             if name is None and (module is not sys or wanted.asks(attribute)):
                 name = f"{module.__name__}:{attribute}"
             tell(node, f"{label} tells", name)
-    else:
+    elif not (node.compiled and refer_to_stub(node, label, value)):
         node.value(label, value)
 
 

@@ -21,7 +21,7 @@ from nbcache.glue.identity import (
 from nbcache.glue.identity.describe_numba import OTHER_DISPATCHER
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.referred import Referred, describe_referred
+from nbcache.glue.identity.referred import Referred, Stub, describe_referred
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.node import Describer, Node
@@ -52,6 +52,7 @@ DESCRIBERS: dict[type, Describer] = {
     **describe_python.DESCRIBERS,
     **describe_foreign.DESCRIBERS,
     Referred: describe_referred,
+    Stub: describe_referred,
 }
 # Kinds whose modules a process may never import are recognised by name.
 BY_NAME: dict[str, Describer] = {

@@ -10,12 +10,14 @@ import weakref
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.identity.ownership import module_name, resolve
+from numba.core.typing.typeof import typeof_impl
+
+from nbcache.glue.identity.ownership import module_name, resolve, toolchain_name
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.node import Node
 
-_known: dict[int, tuple[weakref.ref[Any], Referred]] = {}
+_known: dict[tuple[int, type], tuple[weakref.ref[Any], Any]] = {}
 
 
 class Referred:
@@ -32,13 +34,24 @@ class Referred:
         return self._target()
 
 
-def reference_to(target: Any) -> Referred:
+class Stub(Referred):
+    """A reference to a function of Python's in code that is compiled.
+
+    Numba compiles no such function: it takes what somebody has registered for it, and nothing of the function itself
+    counts but by whoever chooses what that is. With no such thing, what names it can't be compiled.
+    """
+
+    __slots__ = ()
+
+
+def reference_to(target: Any, kind: type[Referred] = Referred) -> Referred:
     """The reference to a class, a function or a dispatcher."""
-    key = id(target)
+    key = id(target), kind
     known = _known.get(key)
     if known is None or known[0]() is not target:
-        known = _known[key] = (weakref.ref(target, lambda _ref: _known.pop(key, None)), Referred(target))
-    return known[1]
+        known = _known[key] = (weakref.ref(target, lambda _ref: _known.pop(key, None)), kind(target))
+    found: Referred = known[1]
+    return found
 
 
 def refer(node: Node, label: str, value: object) -> bool:
@@ -51,12 +64,27 @@ def refer(node: Node, label: str, value: object) -> bool:
     return True
 
 
+def refer_to_stub(node: Node, label: str, value: object) -> bool:
+    """Add to *node*, of compiled code, a reference to what `Stub` is for; False if *value* has to be described."""
+    if type(value) is not FunctionType or toolchain_name(value) is not None:
+        return False
+    node.watch_size(value.__dict__)
+    # Where something is set on it, as its type may be, or somebody gives functions a type, Numba asks for more.
+    if value.__dict__ or typeof_impl.dispatch(FunctionType) is not _typeof_function:
+        return False
+    node.edge(label, reference_to(value, Stub))
+    return True
+
+
+_typeof_function = typeof_impl.dispatch(object)
+
+
 def describe_referred(node: Node, reference: Referred) -> None:
     """Where it is found: under its name, or among what is reached, where its place tells it from others."""
     target = reference.target
     name = f"{module_name(target.__module__)}:{target.__qualname__}"
     node.title = f"reference to {name}"
-    node.individual = node.live = True
+    node.individual, node.live = True, type(reference) is not Stub
     found = node.check(_is_found_by_name, reference)
     node.part("name", name.encode("utf-8", "surrogatepass") + found, name)
 

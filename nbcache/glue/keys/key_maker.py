@@ -192,8 +192,8 @@ class KeyMaker:
         consulted.close(current, self._in_words)
         if frame.unit is not None and not consulted.conflict:
             try:
-                classes = self._looked_at(frame.unit, consulted)
-                consulted.classes = self.engine.digest(classes) if classes else b""
+                unread = self._looked_at(frame.unit, consulted)
+                consulted.unread = self.engine.digest(unread) if unread else b""
                 self.marked.complete(frame.unit, consulted)
                 consulted.declined = self.installed.edition if self._declined(consulted) else b""
             except Unidentifiable as exc:
@@ -208,19 +208,19 @@ class KeyMaker:
         registered = (each for name in consulted.snapshot for each in self.extensions.registered(name))
         return all(map(self.extensions.is_asked_again, registered))
 
-    def _looked_at(self, unit: Any, consulted: Consulted) -> list[type]:
-        """The classes of a unit's values where somebody's code runs that isn't asked again: it may read all of them."""
+    def _looked_at(self, unit: Any, consulted: Consulted) -> list[object]:
+        """What Numba itself doesn't read of a unit, where somebody's code runs that isn't asked again: it may do so."""
         if not self._runs_others(unit) and self._asks_again(consulted):
             return []
-        found: list[type] = unit.classes_of_values()
+        found: list[object] = unit.unread()
         return found
 
     def objection_besides(self, unit: Any, consulted: Consulted) -> str | None:
-        """Why what neither a key nor choosers tell of isn't what it was, or None: classes, and what of packages ran."""
-        if consulted.classes:
+        """Why what neither a key nor choosers tell of isn't what it was, or None."""
+        if consulted.unread:
             try:
-                if self.engine.digest(self._looked_at(unit, consulted)) != consulted.classes:
-                    return "a class of its values is another now, which what is registered with Numba may read"
+                if self.engine.digest(self._looked_at(unit, consulted)) != consulted.unread:
+                    return "a class or function of its is another now, which what is registered with Numba may read"
             except Unidentifiable as exc:
                 return f"it depends on {exc}"
         if not unit.is_parallel and self.hides_loops(consulted):

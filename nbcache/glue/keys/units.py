@@ -24,6 +24,7 @@ from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
+from nbcache.glue.identity.referred import Stub
 from nbcache.glue.keys.conditions import loops_in_turn
 from nbcache.glue.keys.flags import flag_components, flag_parts, flags_of, pipeline_of
 from nbcache.glue.keys.key_maker import KeyMaker
@@ -248,10 +249,11 @@ class Unit:
             self._reach = Reach(nodes.values(), beyond, lambda: self.maker.nodes_chosen(self.asks))
         return self._reach
 
-    def classes_of_values(self) -> list[type]:
-        """The classes of which no more counts than what Numba reads to know their values."""
+    def unread(self) -> list[object]:
+        """The classes of which no more counts than what Numba reads to know their values, and stubs."""
         found = {id(node.obj): node.obj for node in self._all_nodes() if node.reached_compiled}
-        return [each for each in found.values() if isinstance(each, type) and is_class_of_values(each)]
+        classes = (each for each in found.values() if isinstance(each, type) and is_class_of_values(each))
+        return [*classes, *(each.target for each in found.values() if isinstance(each, Stub))]
 
     def _all_nodes(self) -> Iterator[Node]:
         yield from self._own_nodes()

@@ -130,3 +130,109 @@ def test_what_a_hit_promises_keeps_its_pointer(run):
     program = LIBRARY + REBOUND.format(early="f(1.0)", unused="") + "print(round(g(1.0), 6))\n"
     for _ in range(2):
         assert run(program)[0] == "1.540302\n0.540302\n"
+
+
+STUB = """
+    import os
+    from numba.extending import overload
+    state = {hash(os.urandom(8)): 1}  # another one in each process
+    def stub(x):
+        return x + len(state)
+    @overload(stub)
+    def choose(x):
+        return lambda x: x + 1
+    @njit
+    def f(x):
+        return stub(x)
+    print(f(1), Events.seen)
+    """
+
+
+def test_what_a_stub_would_do_in_python_does_not_count(run):
+    assert run(STUB)[0].startswith("2 ['f'")
+    assert run(STUB)[0] == "2 []\n"
+
+
+CHOSEN = """
+    import os
+    from numba.extending import overload, register_jitable
+    number = int(os.environ["APP_NUMBER"])
+    @register_jitable
+    def helper(x):
+        return x + number
+    def same(x):
+        return x * number
+    @overload(same)
+    def choose(x):
+        return same
+    def make(number):
+        def stub(x):
+            pass
+        @overload(stub)
+        def choose(x):
+            return lambda x: x - number
+        return stub
+    first, second = make(number), make(10)
+    @njit
+    def f(x):
+        return helper(x), same(x), first(x), second(x)
+    print(f(5), Events.seen)
+    """
+
+
+def test_what_is_chosen_for_a_function_counts_though_it_is_that_itself(run):
+    for number in (1, 2, 3):
+        assert run(CHOSEN, APP_NUMBER=str(number))[0].startswith(f"({5 + number}, {5 * number}, {5 - number}, -5) ['f'")
+    for number in (1, 2, 3):
+        assert run(CHOSEN, APP_NUMBER=str(number))[0] == f"({5 + number}, {5 * number}, {5 - number}, -5) []\n"
+
+
+READ = """
+    from numba.core import ir
+    from numba.core.rewrites import Rewrite, register_rewrite
+    from numba.extending import overload
+    def stub():
+        return {number}
+    @overload(stub)
+    def choose():
+        return lambda: 0
+    @register_rewrite("before-inference")
+    class Calls(Rewrite):
+        def match(self, func_ir, block, typemap, calltypes):
+            self.block, assigned = block, [*block.find_insts(ir.Assign)]
+            self.stubs = [each.value for each in assigned if type(each.value) is ir.Global and each.value.name == "stub"]
+            self.constants = [each for each in assigned if type(each.value) is ir.Const and each.value.value == 77]
+            return bool(self.stubs and self.constants)
+        def apply(self):
+            for each in self.constants:
+                each.value = ir.Const(self.stubs[0].value(), each.loc)
+            return self.block
+    @njit
+    def f():
+        return stub() + 77
+    print(f())
+    """
+
+
+def test_a_stub_counts_where_somebodys_pass_may_look_at_it(run):
+    for number in (1, 2, 1):
+        assert run(READ.format(number=number))[0] == f"{number}\n"
+
+
+OBJECTS = """
+    import sys
+    from numba import jit
+    def make(number):
+        def helper(x):
+            return x + number
+        @jit(forceobj=True)
+        def f(x):
+            return helper(x)
+        return f
+    print([make(number)(1) for number in {numbers}])
+    """
+
+
+def test_code_in_object_mode_calls_its_own_functions(run):
+    for numbers in ([1, 2], [2, 1], [3], [1, 2, 3]):
+        assert run(OBJECTS.format(numbers=numbers))[0] == f"{[number + 1 for number in numbers]}\n"
