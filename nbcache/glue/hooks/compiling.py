@@ -8,9 +8,11 @@ lock of its own, is there before the compiler's lock is taken.
 from __future__ import annotations
 
 import functools
+import inspect
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 from numba.core import (
@@ -20,7 +22,7 @@ from numba.core import (
     sigutils,
     types,
 )
-from numba.core.caching import NullCache, _Cache
+from numba.core.caching import CacheImpl, NullCache, _Cache
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import ForceLiteralArg, TypingError
 from numba.core.registry import cpu_target
@@ -28,7 +30,7 @@ from numba.core.typing.typeof import typeof
 from numba.np import numpy_support
 
 from nbcache.glue.entries import meta
-from nbcache.glue.identity.ownership import has_toolchain_globals
+from nbcache.glue.identity.ownership import has_toolchain_globals, is_toolchain_definition
 from nbcache.glue.identity.past import past_of
 from nbcache.glue.overloads import effects
 from nbcache.passing import let_pass
@@ -81,6 +83,9 @@ def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = Fals
         @functools.wraps(original)
         def compile_in_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not covers(self, *args, **kwargs):
+                return original(self, *args, **kwargs)
+            if _is_kept_elsewhere(getattr(self, attribute)):
+                session.frames.taint("it uses a function that a package keeps in a cache of its own")
                 return original(self, *args, **kwargs)
             # Made under a lock of its own, within which Numba takes the compiler's: so never the other way round.
             cpu_target.target_context  # noqa: B018
@@ -369,16 +374,39 @@ def runtime(original: Any, session: Session) -> Any:
 
 
 def ask_session(attribute: str) -> Callable[[Any, Session], Any]:
-    """Where Numba is asked for a file cache: the session is it, and refuses no function for its file."""
+    """Where Numba is asked for a file cache: the session is it, and refuses no function for its file.
 
-    def replace(_original: Any, session: Session) -> Any:
+    But a package may say itself where Numba keeps what, and by which key. What nobody else tells apart it may: PyTensor's
+    functions, say, which lead to all of a program's graph. It is left to that.
+    """
+
+    def replace(original: Any, session: Session) -> Any:
         def enable_caching(self: Any) -> None:
             """``cache=True``."""
-            setattr(self, attribute, SessionCache(self, session))
+            if any(map(_claims(self), filterfalse(is_toolchain_definition, CacheImpl._locator_classes))):
+                original(self)
+            else:
+                setattr(self, attribute, SessionCache(self, session))
 
         return enable_caching
 
     return replace
+
+
+def _is_kept_elsewhere(cache: Any) -> bool:
+    """Whether it is a file cache in which Numba keeps code where a package says."""
+    locator = getattr(getattr(cache, "_impl", None), "_locator", None)
+    return locator is not None and not is_toolchain_definition(type(locator))
+
+
+def _claims(owner: Any) -> Callable[[Any], bool]:
+    """Asks a class of locators whether it says where the code of *owner*'s function is kept."""
+
+    def claims(locator: Any) -> bool:
+        function = getattr(owner, "py_func", None) or owner._pyfunc
+        return locator.from_function(function, inspect.getfile(function)) is not None
+
+    return claims
 
 
 def complete_first(original: Any, _session: Session) -> Any:

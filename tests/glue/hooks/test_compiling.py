@@ -5,6 +5,63 @@ import re
 import pytest
 from nbtest import proc
 
+KEPT = """
+import sys
+from pathlib import Path
+import nbcache
+from numba import njit
+from numba.core.caching import CacheImpl, _CacheLocator
+
+class Locator(_CacheLocator):
+    def __init__(self, function):
+        self.name = function.__name__
+    def ensure_cache_path(self):
+        Path(self.get_cache_path()).mkdir(exist_ok=True)
+    def get_cache_path(self):
+        return sys.argv[1]
+    def get_source_stamp(self):
+        return 0
+    def get_disambiguator(self):
+        return self.name
+    @classmethod
+    def from_function(cls, function, file):
+        return cls(function)
+
+CacheImpl._locator_classes.insert(0, Locator)
+
+@njit(cache=True)
+def kept(x):
+    return x + 1
+CacheImpl._locator_classes.remove(Locator)
+
+@njit
+def caller(x):
+    return kept(x) * 2
+
+@njit(cache=True)
+def other(x):
+    return x + 3
+
+print(CALLS, sum(kept.stats.cache_hits.values()))
+print(nbcache.stats()["builds_count"], [*nbcache.stats()["uncacheable"]])
+"""
+
+
+def test_what_a_package_keeps_by_keys_of_its_own_is_left_to_it(tmp_path):
+    def said(calls, store=tmp_path / "store"):
+        (tmp_path / "main.py").write_text(KEPT.replace("CALLS", calls))
+        outcome = proc.run([tmp_path / "main.py", tmp_path / "kept"], store)
+        assert outcome.stderr == ""
+        return outcome.stdout.splitlines()
+
+    assert said("kept(1), other(1)")[0] == "2 4 0"
+    assert said("kept(1), other(1)") == ["2 4 1", "0 []"]
+    for _ in range(2):
+        uses = "['it uses a function that a package keeps in a cache of its own']"
+        assert said("caller(1)") == ["4 1", f"1 {uses}"]
+    assert said("other(1), caller(1)", store=None)[0] == "4 4 1"
+
+
 NESTED = """
 import sys
 import numba
