@@ -376,8 +376,8 @@ def runtime(original: Any, session: Session) -> Any:
 def ask_session(attribute: str) -> Callable[[Any, Session], Any]:
     """Where Numba is asked for a file cache: the session is it, and refuses no function for its file.
 
-    But a package may say itself where Numba keeps what, and by which key. What nobody else tells apart it may: PyTensor's
-    functions, say, which lead to all of a program's graph. It is left to that.
+    But a package may say itself where Numba keeps what, and by which key: it may tell apart what leads to all of a
+    program's graph, as PyTensor's functions do. It is left to that.
     """
 
     def replace(original: Any, session: Session) -> Any:
