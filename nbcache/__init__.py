@@ -216,11 +216,8 @@ def unpublish(name: str) -> None:
     Raises `nbcache.errors.NotPublishedError`, or `nbcache.errors.PublicationError` where this process may not.
     """
     from nbcache.published import load as loading
-    from nbcache.published import tiers
 
-    settings = _settings()
-    loading.opened(settings).names.remove(name, remember=bool(settings.remote))
-    tiers.publish(name, settings)
+    loading.unpublish(name, _settings())
 
 
 def _settings() -> Settings:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import os
     import time
     from builtins import open as opened
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import ModuleType
 else:
     import os as _os
@@ -33,31 +33,50 @@ else:
     from _io import open as opened
 
     class _Genuine:
-        """A module, but with these functions under their names; all else is what the module has at that moment."""
+        """A module, but with its own functions, whatever is in their places; all else is what it has at that moment.
 
-        def __init__(self, module: ModuleType, functions: dict[str, Any]) -> None:
-            self.__dict__.update(functions)
+        Each is looked for when it is first asked for: a process calls a dozen of three hundred.
+        """
+
+        def __init__(self, module: ModuleType, own: Callable[[str], Any]) -> None:
+            """Take the module; ``own`` returns its function of that name, or None for what isn't one."""
             self._module = module
+            self._own = own
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(self._module, name)
+            found = self._own(name)
+            if found is None:
+                return getattr(self._module, name)
+            setattr(self, name, found)
+            return found
 
-    def _clocks() -> dict[str, Any]:
+    # What `os` defines itself is written in Python, and made of these.
+    _calls = {name: each for name, each in vars(_posix).items() if type(each) is type(len)}
+
+    def _call(name: str) -> Any:
+        return _calls.get(name) if hasattr(_os, name) else None
+
+    def _clock(name: str) -> Any:
         """Return what tells the time, out of a new copy of the module: somebody may have stopped this one already."""
-        genuine = _time
-        if "time" in sys.builtin_module_names:
-            # Not `importlib.util`, which offers them as well, and which a node that needs no Numba hasn't imported.
-            from _frozen_importlib import BuiltinImporter, module_from_spec
+        return getattr(_clocks(), name) if name in _CLOCKS else None
 
-            spec = BuiltinImporter.find_spec("time")
-            genuine = module_from_spec(spec)
-            BuiltinImporter.exec_module(genuine)
-        names = "time", "time_ns", "monotonic", "perf_counter", "process_time", "thread_time", "sleep"
-        return {name: getattr(genuine, name) for name in names}
+    _CLOCKS = {"time", "time_ns", "monotonic", "perf_counter", "process_time", "thread_time", "sleep"}
+    _genuine_time: list[ModuleType] = []
 
-    _calls = {name: each for name, each in vars(_posix).items() if type(each) is type(len) and hasattr(_os, name)}
-    os = _Genuine(_os, _calls)  # what that module defines itself is written in Python, and made of these
-    time = _Genuine(_time, _clocks())
+    def _clocks() -> ModuleType:
+        if not _genuine_time:
+            genuine = _time
+            if "time" in sys.builtin_module_names:
+                # Not `importlib.util`, which offers them as well, and which a node that needs no Numba hasn't imported.
+                from _frozen_importlib import BuiltinImporter, module_from_spec
+
+                genuine = module_from_spec(BuiltinImporter.find_spec("time"))
+                BuiltinImporter.exec_module(genuine)
+            _genuine_time.append(genuine)
+        return _genuine_time[0]
+
+    os = _Genuine(_os, _call)
+    time = _Genuine(_time, _clock)
 
 _HIGH: Final = 48
 """From where on descriptors of ours are kept. The table of a process has room for 64 to begin with; to enlarge it in a

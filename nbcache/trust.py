@@ -29,17 +29,15 @@ Root is trusted because root can do anything to this process anyway.
 
 from __future__ import annotations
 
-import errno
 import functools
 import stat
-import struct
 from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import opened, os
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from nbcache.groups import Writers
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -47,18 +45,6 @@ OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 SEE_SETTING: Final = " (see NBCACHE_TRUSTED_UIDS)"
 """What the word on an owner who isn't trusted ends with, where naming him would help."""
 
-MAX_ACCOUNTS: Final = 100_000
-"""A user database larger than this isn't read to the end, and no group counts as private then."""
-
-# The list as acl(5) and the kernel's posix_acl_xattr.h have it, little-endian: a version, then tag, permissions and id.
-_ACL_NAME: Final = "system.posix_acl_access"
-_ACL_VERSION: Final = 2
-_ACL_HEAD: Final = struct.Struct("<I")
-_ACL_ENTRY: Final = struct.Struct("<HHI")
-_USER, _GROUP_OBJ, _GROUP, _MASK = 0x02, 0x04, 0x08, 0x10
-_WRITE: Final = 0x2
-# Not every filesystem has such lists, and most files have none.
-_NO_ACL: Final = frozenset({errno.ENODATA, errno.ENOTSUP})
 _DEFAULT_OVERFLOW: Final = 65534
 
 
@@ -68,12 +54,12 @@ class Trust:
     ``at`` is where an access control list is read: the descriptor that the status is of, or a path if there is none.
     """
 
-    __slots__ = ("_private", "uids")
+    __slots__ = ("_groups", "uids")
 
     def __init__(self, trusted_uids: frozenset[int] = frozenset()) -> None:
         """Trust root, this process's effective uid, and ``trusted_uids``, without the overflow uid."""
         self.uids = frozenset({0, os.geteuid(), *trusted_uids}) - {overflow_id("uid")}
-        self._private: dict[tuple[int, int], bool] = {}
+        self._groups: Writers | None = None
 
     def allows(self, status: os.stat_result, at: int | str) -> bool:
         """Whether a regular file with this status (of an open descriptor) may be executed. Costs under 1 µs."""
@@ -140,24 +126,11 @@ class Trust:
         """Say whom write permission of group or others reaches, if that is anybody who isn't trusted."""
         if status.st_mode & stat.S_IWOTH:
             return "others"
-        try:
-            for tag, number in _writers(at):
-                if tag == _USER and number not in self.uids:
-                    return f"uid {number}, by its access control list"
-                if tag == _GROUP and not self._is_private(status.st_uid, number):
-                    return f"the group {number}, by its access control list"
-                if tag == _GROUP_OBJ and not self._is_private(status.st_uid, status.st_gid):
-                    return "its group"
-        except (OSError, ValueError) as error:
-            let_pass(error)
-            return "whom its access control list names, which can't be read"
-        return None
+        if self._groups is None:
+            from nbcache.groups import Writers  # most files are their owner's alone
 
-    def _is_private(self, uid: int, gid: int) -> bool:
-        private = self._private.get((uid, gid))
-        if private is None:
-            private = self._private[uid, gid] = _is_private_group(uid, gid)
-        return private
+            self._groups = Writers(self.uids, overflow_id("gid"))
+        return self._groups.other(status, at)
 
 
 @functools.cache
@@ -166,77 +139,6 @@ def overflow_id(kind: str) -> int:
     with suppressed(OSError, ValueError), opened(f"/proc/sys/kernel/overflow{kind}", "rb") as file:
         return int(file.read(32))
     return _DEFAULT_OVERFLOW
-
-
-def _writers(at: int | str) -> Iterator[tuple[int, int]]:
-    """Yield tag and id of each entry but owner's and others' that may write. Raises OSError, ValueError.
-
-    Without a list, that is the group that the status names.
-    """
-    try:
-        data = _list_of(at)
-    except OSError as error:
-        let_pass(error)
-        if error.errno not in _NO_ACL:
-            raise
-        yield _GROUP_OBJ, 0
-        return
-    head, entries = data[: _ACL_HEAD.size], data[_ACL_HEAD.size :]
-    if head != _ACL_HEAD.pack(_ACL_VERSION) or len(entries) % _ACL_ENTRY.size:
-        raise ValueError(data)
-    found = list(_ACL_ENTRY.iter_unpack(entries))
-    mask = next((permissions for tag, permissions, _ in found if tag == _MASK), _WRITE)
-    for tag, permissions, number in found:
-        if tag in {_USER, _GROUP_OBJ, _GROUP} and permissions & mask & _WRITE:
-            yield tag, number
-
-
-def _list_of(at: int | str) -> bytes:
-    if isinstance(at, str):
-        return os.getxattr(at, _ACL_NAME, follow_symlinks=False)
-    try:
-        return os.getxattr(at, _ACL_NAME)
-    except OSError as error:
-        if error.errno != errno.EBADF:
-            raise
-        # A descriptor that only names a place (O_PATH): what it names is behind this link.
-        return os.getxattr(f"/proc/self/fd/{at}", _ACL_NAME)
-
-
-def _is_private_group(uid: int, gid: int) -> bool:
-    # Imported here: only asked where something is group-writable, and a look-up may go over the network.
-    import grp
-    import pwd
-
-    if gid in {0, overflow_id("gid")}:
-        return False
-    try:
-        user = pwd.getpwuid(uid)
-        group = grp.getgrgid(gid)
-    except (KeyError, OSError) as raised:
-        let_pass(raised)
-        return False
-    named = user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
-    return named and _primary_groups().get(gid) == {uid}
-
-
-@functools.cache
-def _primary_groups() -> Mapping[int, set[int]]:
-    """Return the uids of each primary group; nothing if the user database can't be listed, or is too large.
-
-    Who isn't listed, because his directory service doesn't tell who there is, has no private group by this.
-    """
-    import pwd
-
-    try:
-        accounts = pwd.getpwall()
-    except (OSError, ValueError) as raised:  # ValueError: an id that is out of range
-        let_pass(raised)
-        return {}
-    found: dict[int, set[int]] = {}
-    for account in accounts if len(accounts) <= MAX_ACCOUNTS else ():
-        found.setdefault(account.pw_gid, set()).add(account.pw_uid)
-    return found
 
 
 def strerror(error: OSError | ValueError) -> str:

@@ -11,13 +11,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache import process
+from nbcache import texts
 
 if TYPE_CHECKING:
     from nbcache.secret import Secret
 
-HOST: Final = "host"
-"""As a processor: whatever the process runs on, with all that it can do."""
 MAX_WAIT_SECONDS: Final = 86400.0
 _MAX_JOBS: Final = 256
 _OTHERS: Final = 0o077
@@ -28,23 +26,9 @@ _FLAGS: Final = {
 }
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or "\0" in value:
-        raise ValueError(value)
-    return value.strip()
-
-
-def _path(value: object) -> str:
-    text = _text(value)
-    if not text:
-        raise ValueError(value)
-    # Made absolute now: a later chdir must not move the store.
-    return os.path.abspath(_expand_user(text))
-
-
 def _items(value: object, between: str = ",") -> list[object]:
     """Return the items of a list, or of text that has *between* between them."""
-    return [item for item in (value if isinstance(value, list) else _text(value).split(between)) if item != ""]
+    return [item for item in (value if isinstance(value, list) else texts.text(value).split(between)) if item != ""]
 
 
 def _is_none(value: object) -> bool:
@@ -52,39 +36,28 @@ def _is_none(value: object) -> bool:
 
 
 def _layers(value: object) -> tuple[str, ...] | None:
-    return None if _is_none(value) else tuple(dict.fromkeys(map(_path, _items(value, os.pathsep))))
+    return None if _is_none(value) else tuple(dict.fromkeys(map(texts.path, _items(value, os.pathsep))))
 
 
 def _processor(value: object) -> str:
     from nbcache import processors  # only needed where somebody asks for one
 
-    text = _text(value)
-    return HOST if text.lower() == HOST else processors.named(text)
+    text = texts.text(value)
+    return texts.HOST if text.lower() == texts.HOST else processors.named(text)
 
 
 def _ladder(value: object) -> tuple[str, ...]:
     from nbcache import processors
 
-    return tuple(dict.fromkeys(processors.named(_text(item)) for item in _items(value)))
-
-
-def _expand_user(text: str) -> str:
-    if process.heeds_environment() or text.partition("/")[0] != "~":
-        return os.path.expanduser(text)
-    import pwd  # HOME is of the environment, too
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_dir + text[1:]
-    except KeyError as error:
-        raise ValueError(text) from error
+    return tuple(dict.fromkeys(processors.named(texts.text(item)) for item in _items(value)))
 
 
 def _flag(value: object) -> bool:
-    return value if isinstance(value, bool) else _FLAGS[_text(value).lower()]
+    return value if isinstance(value, bool) else _FLAGS[texts.text(value).lower()]
 
 
 def _choice(*words: str) -> Callable[[object], str]:
-    return lambda value: {word.lower(): word for word in words}[_text(value).lower()]
+    return lambda value: {word.lower(): word for word in words}[texts.text(value).lower()]
 
 
 def _fraction(value: object) -> float:
@@ -94,7 +67,7 @@ def _fraction(value: object) -> float:
 
 
 def _name(value: object) -> str:
-    text = _text(value)
+    text = texts.text(value)
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text):
         raise ValueError(value)
     return text
@@ -124,7 +97,7 @@ _BYTES: Final = {
 
 def _quantity(value: object, units: Mapping[str, float], most: float) -> float:
     """Read a number, or text with one of *units* after the number: from 0 to *most*."""
-    found = float(value) if type(value) in {int, float} else _number(_text(value), units)  # type: ignore[arg-type]
+    found = float(value) if type(value) in {int, float} else _number(texts.text(value), units)  # type: ignore[arg-type]
     if not 0 <= found <= most:
         raise ValueError(value)
     return found
@@ -146,14 +119,14 @@ def _jobs(value: object) -> int:
 
 
 def _natural(value: object, most: int) -> int:
-    found = value if type(value) is int else int(_text(value))
+    found = value if type(value) is int else int(texts.text(value))
     if not 0 <= found <= most:
         raise ValueError(value)
     return found
 
 
 def _size(value: object) -> int:
-    return _natural(value if type(value) is int else str(int(_number(_text(value), _BYTES))), (1 << 63) - 1)
+    return _natural(value if type(value) is int else str(int(_number(texts.text(value), _BYTES))), (1 << 63) - 1)
 
 
 def _uids(value: object) -> frozenset[int]:
@@ -162,7 +135,7 @@ def _uids(value: object) -> frozenset[int]:
 
 def _umask(value: object) -> int:
     # Only text: in TOML a number is decimal, and 22 would be another mask than 022.
-    text = _text(value)
+    text = texts.text(value)
     if not text.isascii() or not text.isdigit() or int(text, 8) > _OTHERS:
         raise ValueError(value)
     return int(text, 8)
@@ -183,9 +156,9 @@ def _trusted_keys(value: object) -> tuple[Secret[str], ...]:
 def _key_file(value: object) -> Secret[str]:
     from nbcache.secret import Secret
 
-    if re.search("nbcache-secret-key|[A-Za-z0-9+/]{43}=", _text(value)):
+    if re.search("nbcache-secret-key|[A-Za-z0-9+/]{43}=", texts.text(value)):
         raise ValueError  # the key itself, where its file was to be named
-    return Secret(_path(value), what_exists)
+    return Secret(texts.path(value), what_exists)
 
 
 def what_exists(path: str) -> str:
@@ -199,36 +172,30 @@ def what_exists(path: str) -> str:
 
 
 def _words(value: object) -> list[str]:
-    return [word for part in (value if isinstance(value, list) else [value]) for word in _text(part).split()]
+    return [word for part in (value if isinstance(value, list) else [value]) for word in texts.text(part).split()]
 
 
 def _uid(value: object) -> int:
     if isinstance(value, str) and not (value.isascii() and value.strip().isdigit()):
         import pwd  # only needed for names
 
-        return pwd.getpwnam(_text(value)).pw_uid
+        return pwd.getpwnam(texts.text(value)).pw_uid
     return _natural(value, (1 << 32) - 1)
 
 
 def read(name: str, value: object) -> Any:
     """Read the value of a setting. Raises ValueError(given, accepted), two texts that may be shown."""
     reader, accepted = READERS[name]
-    try:
-        return reader(value)
-    except (ValueError, TypeError, OverflowError, LookupError, OSError):
-        given = "…" if name in SECRET else f"{value!r:.100}"
-    # Not in the handler: what the reader raised holds the value.
-    raise ValueError(given, accepted)
+    return texts.read_by(reader, accepted, value, is_secret=name in SECRET)
 
 
 SECRET: Final = frozenset({"remote", "signing_key", "trusted_keys"})
 """Settings whose values may hold secrets: what can't be read of them is shown to nobody, and what can is a
 :class:`~nbcache.secret.Secret`."""
-_A_PATH: Final = "a path"
 _A_PROCESSOR: Final = "x86-64-v2, x86-64-v3, x86-64-v4, neoverse-n1 or another processor that nbcache.processors lists"
 _A_FLAG: Final = "1, true, yes, on or 0, false, no, off"
 READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
-    "dir": (_path, _A_PATH),
+    "dir": (texts.path, texts.A_PATH),
     "disable": (_flag, _A_FLAG),
     "disable_all": (_flag, _A_FLAG),
     "namespace": (_name, "a name of at most 64 letters, digits and . _ -"),
@@ -259,9 +226,9 @@ READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
         "a list of public keys, NAME:BASE64[:YYYY-MM-DD] as `nbcache key public` prints them, or unsigned,",
     ),
     "signing_key": (_key_file, "the path of the file that `nbcache key generate` wrote, and not the key itself,"),
-    "record": (_path, _A_PATH),
-    "count": (_path, _A_PATH),
-    "stats_log": (_path, _A_PATH),
+    "record": (texts.path, texts.A_PATH),
+    "count": (texts.path, texts.A_PATH),
+    "stats_log": (texts.path, texts.A_PATH),
     "log": (_choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), "debug, info, warning, error or critical"),
-    "log_file": (_path, _A_PATH),
+    "log_file": (texts.path, texts.A_PATH),
 }

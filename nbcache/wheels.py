@@ -39,7 +39,7 @@ LOADER: Final = "_loader"
 _FIRST: Final = "nbcache.published.packaged"
 _OURS: Final = ("nbcache", "_nbcache")
 _NOT_NEEDED: Final = (
-    "nbcache.published.engine",  # for entries, of which a package has none
+    "nbcache.published.entries",  # for entries, of which a package has none
     "nbcache.client",  # to switch the cache on, as these three
     "nbcache.glue",
     "nbcache.tally",

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from nbcache import processors, values
+from nbcache import processors, texts
 from nbcache.cli import command
 from nbcache.cli.command import Exercise
 from nbcache.cli.place import away_from_strangers, open_store, opened, settings_of
@@ -49,7 +49,7 @@ def bundle(args: argparse.Namespace) -> int:
         raise CommandError(f"{root} is neither empty nor a layer")
     with tempfile.TemporaryDirectory(prefix="nbcache-bundle-") as folder:
         exercise = Exercise(argv, f"{folder}/store", f"{folder}/list")
-        for cpu in here or [values.HOST]:
+        for cpu in here or [texts.HOST]:
             exercise.run(cpu)
         store = exercise.opened(args)
         failed = _build_elsewhere(args, store, exercise.record, elsewhere) if elsewhere else []

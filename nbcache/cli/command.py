@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbcache import config
+from nbcache import environ
 from nbcache.cli import place
 from nbcache.cli.text import CommandError, UsageError
 
@@ -83,7 +83,7 @@ class Exercise:
 
     def run(self, cpu: str) -> None:
         """Run the program for a processor. Raises CommandError if that can't be done, or the program fails."""
-        status = run(self.argv, config.exercise_environment(self.root, self.record, cpu), "bundle")
+        status = run(self.argv, environ.exercise_environment(self.root, self.record, cpu), "bundle")
         if status:
             raise CommandError(f"the program ended with status {status} when it was run for {cpu}: nothing is made")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.place import directory_of, open_store, settings_of
 from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, print_table, printable, size
-from nbcache.store import atomic, folding, reasons, usage
+from nbcache.store import atomic, entry, folding, reasons, usage
 
 if TYPE_CHECKING:
     import argparse
@@ -31,8 +31,8 @@ _BRIEF = 32
 _MISSES = {
     reasons.NEW: "no entry has this key",
     reasons.RECACHE: "NBCACHE_RECACHE is set",
-    reasons.UNTRUSTED: "somebody who isn't trusted owns it or can write it",
-    reasons.REVOKED: "no trusted key signed it",
+    entry.UNTRUSTED: "somebody who isn't trusted owns it or can write it",
+    entry.REVOKED: "no trusted key signed it",
     reasons.QUARANTINED: "programs crashed with it: `nbcache quarantine`",
     reasons.REMOTE_FAILED: "the remote cache can't be asked",
 }

@@ -15,8 +15,9 @@ from nbcache.importing import Paths
 from nbcache.keyring import Keyring
 from nbcache.secret import revealed
 from nbcache.store import layout
-from nbcache.store.directory import Refusal, Store
+from nbcache.store.directory import Store
 from nbcache.store.layers import Place, open_layer
+from nbcache.store.opened import Refusal
 from nbcache.trust import Trust
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def open_named(args: argparse.Namespace) -> dict[str, Store]:
     """
     from nbcache.published import load
 
-    stores = [open_store(args), *load.searched(settings_of(args))[1:]]
+    store = open_store(args)
+    stores = [store, *load.layers(store, settings_of(args).layers)]
     found = {name: store for store in reversed(stores) for name in store.names.known()}
     return dict(sorted(found.items()))
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from nbcache import capabilities, config, processors
+from nbcache import capabilities, config, environ, processors
 from nbcache.cli import command
 from nbcache.cli.place import away_from_strangers, opened, settings_of
 from nbcache.cli.serve import farm_of, limits_of
@@ -154,7 +154,7 @@ def _say(wished: int, failed: list[dict[str, str]], complaints: list[str]) -> No
 def _run(argv: list[str], store: Store, folder: str) -> tuple[int, list[str]]:
     """Run a program; return its exit status and the warm list that it wrote, if it compiled anything."""
     path = f"{folder}/list"
-    status = command.run(argv, config.child_environment(store.path, path), "prewarm")
+    status = command.run(argv, environ.child_environment(store.path, path), "prewarm")
     return status, [path] if os.path.exists(path) else []
 
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from nbcache import config, pythons
+from nbcache import config, environ, pythons
 from nbcache.cli import counts
 from nbcache.cli.place import open_store, settings_of
 from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, print_table, printable, user_name
@@ -83,7 +83,7 @@ def serve(args: argparse.Namespace) -> int:
     insist_on_python(settings)
     _log(settings)
     # A helper has the environment of the program that started it, whose unit it isn't.
-    given = {} if args.helper else config.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET"))
+    given = {} if args.helper else environ.inherited(("STATE_DIRECTORY", "NOTIFY_SOCKET"))
     # systemd names all of a unit's directories, with colons. All that a helper builds is its user's.
     state = args.state or given.get("STATE_DIRECTORY", "").partition(":")[0] or ("" if args.helper else STATE)
     name = args.name or (presence.name_of_helper() if args.helper else "")

@@ -8,13 +8,14 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nbcache import config, pythons, values
+from nbcache import config, pythons, texts
 from nbcache.client import logs
 from nbcache.client.session import ClientSession
 from nbcache.config import Settings
 from nbcache.counting import Counters
 from nbcache.process import os
-from nbcache.store.directory import Refusal, Store
+from nbcache.store.directory import Store
+from nbcache.store.opened import Refusal
 
 if TYPE_CHECKING:
     from nbcache.protocol.profiles import Profile
@@ -87,7 +88,7 @@ def _is_numba_cuda() -> bool:
 
 
 def _choose_processor(settings: Settings) -> None:
-    if settings.cpu == values.HOST:
+    if settings.cpu == texts.HOST:
         return
     from nbcache.glue.keys import targets
 

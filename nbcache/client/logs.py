@@ -7,7 +7,6 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from nbcache import config
 from nbcache.process import os
 
 if TYPE_CHECKING:
@@ -30,7 +29,9 @@ def configure(settings: Settings) -> None:
         if logging.getLevelName(settings.log) < logging.WARNING and not logger.hasHandlers() and not settings.log_file:
             handler = logging.StreamHandler()
             _add(logger, handler)
-            if config.standard_error_is_the_journal():
+            from nbcache import environ
+
+            if environ.standard_error_is_the_journal():
                 handler.setFormatter(_JournalFormatter("%(message)s"))
     if settings.log_file:
         import nbcache.regular  # noqa: F401  where it can't be opened, nbcache stays off, and no line of the log raises

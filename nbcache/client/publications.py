@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from nbcache import values
 from nbcache.errors import PublicationError
 from nbcache.protocol import manifests
-from nbcache.store import fetching, names
+from nbcache.store import fetching, layout
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from nbcache.client.session import ClientSession
     from nbcache.glue.published.describe import Described
-    from nbcache.published.load import WithNumba
     from nbcache.published.proof import Proof
+    from nbcache.published.realize import WithNumba
     from nbcache.store.directory import Store
     from nbcache.store.entry import Entry
     from nbcache.store.publication import Publication
@@ -39,7 +39,7 @@ def publish(
     from nbcache.client import hook
     from nbcache.published import tiers
 
-    names.check_name(name)
+    layout.check_name(name)
     if expires is not None and not (
         isinstance(expires, int | float) and not isinstance(expires, bool) and 0 < expires < values.LONGEST_SECONDS
     ):

@@ -24,7 +24,8 @@ from nbcache.plain import one_line
 from nbcache.protocol import heartbeats, spool
 from nbcache.protocol.requests import Request
 from nbcache.store import layout, reasons
-from nbcache.store.directory import Refusal, Store
+from nbcache.store.directory import Store
+from nbcache.store.opened import Refusal
 from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:

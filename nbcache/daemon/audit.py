@@ -27,7 +27,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from nbcache.store import standing, tree
+from nbcache.store import opened, standing
 from nbcache.trust import Trust
 
 _log = logging.getLogger("nbcache")
@@ -68,7 +68,7 @@ class Audit:
         trust = Trust()
         os.stat(self._directory)
         try:
-            directory = tree.real_path(self._directory, trust)
+            directory = opened.real_path(self._directory, trust)
             problem = trust.path_problem(directory)
         except ValueError as error:
             problem = str(error)

@@ -18,7 +18,7 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-from nbcache import config, importing
+from nbcache import environ, importing
 from nbcache.daemon import confinement, syscalls, worker
 from nbcache.daemon.channel import Channel
 
@@ -54,7 +54,7 @@ def main() -> None:
     # Anew: this may be another process.
     worker.connect(end).say({"namespaces": namespaces, "landlock": landlock, "guarded": guarded})
     importing.guard(worker.rule())
-    given = config.inherited((PATH_VARIABLE,))
+    given = environ.inherited((PATH_VARIABLE,))
     places = [place for place in given.get(PATH_VARIABLE, "").split(os.pathsep) if os.path.isabs(place)]
     sys.path[:] = [*places, *(place for place in sys.path if place not in {"", modules})]
     import site
@@ -72,7 +72,7 @@ def main() -> None:
 
 def _enter(link: worker.Link, scratch: str) -> bool:
     """Whether this is a process in namespaces now. The one outside waits for it, and ends as it does."""
-    hidden = config.inherited((HIDDEN_VARIABLE,)).get(HIDDEN_VARIABLE, "")
+    hidden = environ.inherited((HIDDEN_VARIABLE,)).get(HIDDEN_VARIABLE, "")
     problem = confinement.problem(scratch, hidden)
     if problem is not None:
         link.say({"problem": problem})

@@ -23,7 +23,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache import config
+from nbcache import config, environ
 from nbcache.daemon import channel
 from nbcache.daemon.job_services import Services
 from nbcache.daemon.pool import MODULES, ForkingPool, Limits, name_of
@@ -231,7 +231,7 @@ class Farm(ForkingPool):
         return self._bridge()
 
     def _start(self) -> Interpreter:
-        plain = {name: value for name, value in config.for_children().items() if not name.startswith(config.PREFIX)}
+        plain = {name: value for name, value in environ.for_children().items() if not name.startswith(config.PREFIX)}
         uid = "" if self._uid is None else str(self._uid)
         if uid:
             # Dask has a directory of settings in everybody's home.

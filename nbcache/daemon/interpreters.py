@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from nbcache import config
+from nbcache import environ
 from nbcache.daemon import boot, worker
 from nbcache.importing import Paths
 from nbcache.secret import revealed
@@ -150,7 +150,7 @@ def environment(
     *numba_settings* are the client's: Numba reads some of them once, before anything is compiled. *kernels*: whether
     those are what is to be built.
     """
-    passed = config.inherited(_PASSED_ON)
+    passed = environ.inherited(_PASSED_ON)
     return {
         **({boot.PATH_VARIABLE: passed.pop("PYTHONPATH")} if "PYTHONPATH" in passed else {}),
         **passed,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache import config
+from nbcache import environ
 from nbcache.daemon import blame, boot, interpreters, jobs
 from nbcache.daemon.farm import Farm
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
@@ -49,8 +49,8 @@ class Wish:
     @property
     def settings(self) -> dict[str, str]:
         """Numba's settings that it is to be built under."""
-        settings = config.numba_settings() if self.request is None else dict(self.request.settings)
-        return {**settings, **(config.processor_settings(self.cpu) if self.cpu else {})}
+        settings = environ.numba_settings() if self.request is None else dict(self.request.settings)
+        return {**settings, **(environ.processor_settings(self.cpu) if self.cpu else {})}
 
     @property
     def is_for_gpu(self) -> bool:
@@ -90,7 +90,7 @@ def from_list(lines: Iterable[bytes]) -> Iterator[Wish | str]:
 def from_store(store: Store) -> Iterator[Wish]:
     """What the entries of a store were asked for as, each once, to be built under this process's settings."""
     seen: set[tuple[str, str, str]] = set()
-    settings = config.numba_settings()
+    settings = environ.numba_settings()
     for info in store.scan():
         for entry in store.find(info.key):
             request = requests.of_entry(entry)

@@ -36,7 +36,8 @@ from nbcache.errors import StoreRefusedError
 from nbcache.metrics.meter import Meter
 from nbcache.protocol import spool
 from nbcache.store import layout, standing, tree
-from nbcache.store.directory import Refusal, Store
+from nbcache.store.directory import Store
+from nbcache.store.opened import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from nbcache import config
+from nbcache import environ
 from nbcache.daemon import channel
 from nbcache.errors import EntryError
 from nbcache.keyring import Keyring
@@ -247,7 +247,7 @@ class Judged(Trust):
 
 def rule() -> Trust:
     """Return the rule of trust, for whom the daemon trusts, as it puts that into the environment."""
-    return Judged(frozenset(map(int, config.inherited(("NBCACHE_TRUSTED_UIDS",))["NBCACHE_TRUSTED_UIDS"].split(","))))
+    return Judged(frozenset(map(int, environ.inherited(("NBCACHE_TRUSTED_UIDS",))["NBCACHE_TRUSTED_UIDS"].split(","))))
 
 
 def _handed_in(data: bytes) -> Published:
@@ -269,7 +269,7 @@ def _published(ok: bool, reason: str) -> Published:
 
 def keyring() -> Keyring:
     """Return the keys that the daemon trusts, as it puts them into the environment."""
-    return Keyring(config.inherited(("NBCACHE_TRUSTED_KEYS",)).get("NBCACHE_TRUSTED_KEYS", "").split())
+    return Keyring(environ.inherited(("NBCACHE_TRUSTED_KEYS",)).get("NBCACHE_TRUSTED_KEYS", "").split())
 
 
 class HandingStore(Store):

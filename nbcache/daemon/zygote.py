@@ -31,7 +31,7 @@ import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from nbcache import config, importing
+from nbcache import config, environ, importing
 from nbcache.daemon import channel, confinement, worker
 from nbcache.daemon.channel import BadMessageError, Channel
 from nbcache.passing import let_pass
@@ -221,7 +221,7 @@ def _prepared(maker: KeyMaker) -> KeyMaker | None:
 
 def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool) -> None:
     """Warm Numba up and take orders. Everything is imported as the rule of trust allows it."""
-    given = config.inherited(("NBCACHE_LOG", "NBCACHE_UNVERIFIED", worker.KERNELS_VARIABLE, worker.LANDLOCK_VARIABLE))
+    given = environ.inherited(("NBCACHE_LOG", "NBCACHE_UNVERIFIED", worker.KERNELS_VARIABLE, worker.LANDLOCK_VARIABLE))
     link = worker.connect(Channel.of(asking))
     trust = worker.rule()
     importing.guard(trust)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from nbcache.metrics.ledger import Ledger
 from nbcache.protocol import heartbeats
 from nbcache.store import layout, quarantine
-from nbcache.store.directory import Refusal, Store
+from nbcache.store.directory import Store
 from nbcache.store.folders import Folder
+from nbcache.store.opened import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,7 +32,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from nbcache import __version__, config, process
+from nbcache import __version__, config, environ, process
 from nbcache.grammar import Malformed, choice, record
 from nbcache.passing import let_pass
 from nbcache.process import os, time
@@ -127,9 +127,9 @@ class Answer(Record):
 
 def meeting(settings: Settings, release: str) -> Meeting:
     """Return where the helper for these settings is met; *release* is the version of nbcache."""
-    folder = config.runtime_directory(_MAX_PATH - 21)
+    folder = environ.runtime_directory(_MAX_PATH - 21)
     parts = [
-        VERSION, release, *(revealed(getattr(settings, name)) for name in _PASSED_ON), config.credentials(),
+        VERSION, release, *(revealed(getattr(settings, name)) for name in _PASSED_ON), environ.credentials(),
         # What a helper writes is for those for whom the program's own files are; and it reads its key once.
         _umask() if settings.umask is None else None, _stamp(settings.signing_key),
     ]  # fmt: skip
@@ -341,7 +341,7 @@ def detached(code: str, arguments: list[str], seconds: float, told: int | None =
         pid = os.posix_spawn(
             python,
             [python, *flags, "-c", _BOOT + code, package, *arguments],
-            config.for_children(),
+            environ.for_children(),
             file_actions=quiet,
             setsigmask=(),
             setsigdef=_SIGNALS,

@@ -43,13 +43,16 @@ offsets are from where the image is mapped. ::
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import grammar
 from nbcache.grammar import Malformed, choice, fields, flag, hexadecimal, maybe, natural, record, row, several, text
 from nbcache.passing import errors
 from nbcache.records import Record
 from nbcache.store.content import parsed
+
+if TYPE_CHECKING:
+    from nbcache.protocol.attached import Array, Native, Ufunc
 
 VERSION: Final = 9
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
@@ -98,35 +101,6 @@ class Extension(Record):
     size: int
 
 
-class Array(Record):
-    """A global array that code points to: a file in NumPy's format."""
-
-    digest: str
-    what: str
-    """``data``: its first element is pointed to; ``object``: the array itself, as Python has it."""
-    offset: int
-    """Where in the data the first element lies [bytes]."""
-
-
-class Native(Record):
-    """A C function that code calls, where a node finds it."""
-
-    what: str
-    """``function``: the symbol is the function. ``pointer``: it is a variable that holds its address."""
-    library: str
-    """How the dynamic linker knows it; of a Cython module its dotted name."""
-    path: str
-    """The file in which it was; "" for what a node has in any case, and for modules."""
-    build: str
-    """The library's build id, or the digest of its file; "" where any build will do."""
-    symbol: str
-    """Its name there; "" if it has none."""
-    offset: int
-    """Where it lies from the library's beginning, for one without a name [bytes]."""
-    signature: str
-    """In C, of what a Cython module exports; "" for all else."""
-
-
 class Environment(Record):
     """The constants of a function, which its code finds through ``symbol``."""
 
@@ -154,17 +128,6 @@ class ObjectFile(Record):
     digest: str
     externals: tuple[str, ...]
     """Symbols that it expects from elsewhere, but for those that the codes define."""
-
-
-class Ufunc(Record):
-    """What a NumPy ufunc is besides its loops."""
-
-    inputs: int
-    outputs: int
-    identity: int
-    """As NumPy's C API has it: ``PyUFunc_None`` is -1."""
-    signature: str | None
-    """Of a generalised ufunc."""
 
 
 class Signature(Record):
@@ -400,6 +363,17 @@ def image_facts(value: Any) -> ImageFacts:
     return facts
 
 
+def _attached(name: str) -> grammar.Reader:
+    """Return one of the readers of what few functions have: their module is imported for the first that does."""
+
+    def read(value: Any) -> Any:
+        from nbcache.protocol import attached
+
+        return getattr(attached, name)(value)
+
+    return read
+
+
 def _consistent(manifest: Manifest) -> None:
     for name, function in manifest.functions.items():
         try:
@@ -429,15 +403,15 @@ _CODE: Final = record(
 )
 _FUNCTION: Final = record(
     Function, what=choice(*WHAT), defaults=several(maybe(_constant)),
-    ufunc=maybe(record(Ufunc, identity=grammar.whole)),
+    ufunc=maybe(_attached("UFUNC")),
     signatures=several(record(Signature, args=several(_type), types=several(_constant))),
 )  # fmt: skip
 _manifest: Final = record(
     Manifest, host=record(Host, libm=hexadecimal(16), numpy=_PAIR),
     extensions=several(record(Extension, digest=_DIGEST)), codes=several(_CODE), memo=_OBJECT_FILE,
     checks=_OBJECT_FILE, image=maybe(image_facts), tokens=grammar.mapping(row(text, text, grammar.whole)),
-    arrays=grammar.mapping(record(Array, digest=_DIGEST, what=choice("data", "object"))),
-    natives=grammar.mapping(record(Native, what=choice("function", "pointer"))), functions=grammar.mapping(_FUNCTION),
+    arrays=grammar.mapping(_attached("ARRAY")),
+    natives=grammar.mapping(_attached("NATIVE")), functions=grammar.mapping(_FUNCTION),
     imports=grammar.mapping(several(text)), beside=several(several(row(text, text, grammar.whole))),
     variants=several(record(Variant, image=image_facts)),
 )  # fmt: skip

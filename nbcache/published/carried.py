@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import errors
 from nbcache.protocol import blobs, manifests
-from nbcache.published import callables, load
+from nbcache.published import callables, parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -51,14 +51,14 @@ def loads(data: bytes, settings: Settings | None, *, trusted: bool = False) -> A
     try:
         if trusted is not True:
             signers = (_judge(blob, () if settings is None else settings.trusted_keys),)
-        return load.of_blob(blob, signers)
+        return parts.of_blob(blob, signers)
     except errors.ManifestError as error:
         raise errors.PublicationError(_BYTES, f"their manifest can't be used: {error}") from error
 
 
 def missing(data: bytes) -> list[str]:
     """Return which parts are needed that did not come along; see :func:`nbcache.missing`. Raises PublicationError."""
-    return load.missing(_parsed(data))
+    return parts.missing(_parsed(data))
 
 
 def dumps(loaded: Any, settings: Settings, wanted: Collection[str] | None) -> bytes | None:

@@ -17,7 +17,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing import errors
-from nbcache.published.extensions import folders_of
+from nbcache.published.runtime import folders_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from nbcache.passing import errors
-from nbcache.published import environments, images, unpickling
-from nbcache.published.runtime import ADD_PENDING_CALL, MAKE_GENERATOR, REPLACED, UNRESOLVED, Runtime
+from nbcache.published import environments, unpickling
+from nbcache.published.runtime import ADD_PENDING_CALL, MAKE_GENERATOR, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     import numpy as np
 
-    from nbcache.protocol.manifests import Code, ImageFacts, Manifest
-    from nbcache.published.engine import Engine
+    from nbcache.protocol.manifests import ImageFacts, Manifest
+    from nbcache.published import images
+    from nbcache.published.entries import Entries
     from nbcache.published.members import Files, ObjectOf
 
 
@@ -51,11 +52,7 @@ class MachineCode:
     def __init__(self, version: str) -> None:
         """Load nothing yet, and start no LLVM."""
         self._runtime = Runtime(version)
-        self._engine: Engine | None = None
-        self._replaced: dict[str, int] = {}
-        """Where LLVM has the functions that take the place of Numba's, if it has them, by the names of Numba's."""
-        self._loaded: set[tuple[str, str]] = set()
-        """Entries and object files that LLVM has: keys, or nothing, and digests."""
+        self._entries: Entries | None = None
         self._arrays: WeakValueDictionary[str, np.ndarray[Any, Any]] = WeakValueDictionary()
         """By the digests of their files."""
         self._cells: WeakValueDictionary[str, _Cell] = WeakValueDictionary()
@@ -99,7 +96,11 @@ class MachineCode:
         if object_of is None:
             raise errors.ImageError("there is no image of it")
         self._kept += kept
-        return self._load_entries(manifest, files, object_of)
+        if self._entries is None:
+            from nbcache.published.entries import Entries
+
+            self._entries = Entries(self._addresses, self._cell, self._kept)
+        return self._entries.load(manifest, files, object_of)
 
     def _bind(self, manifest: Manifest) -> None:
         """Find the C functions that code calls. Raises PublicationError."""
@@ -152,9 +153,9 @@ class MachineCode:
             for symbol in symbols
         }
 
-    # -- an image ----------------------------------------------------------------------------------
-
     def _load_image(self, manifest: Manifest, facts: ImageFacts, files: Files, kept: list[Any]) -> Callable[[str], int]:
+        from nbcache.published import images
+
         path, code = files.opened(facts.digest, manifest.name)
 
         def bind(image: images.Image) -> None:
@@ -166,54 +167,3 @@ class MachineCode:
         if _leaves_addresses(manifest, facts):
             image.stay()
         return image.address
-
-    # -- entries -----------------------------------------------------------------------------------
-
-    def _load_entries(self, manifest: Manifest, files: Files, object_of: ObjectOf) -> Callable[[str], int]:
-        if self._engine is None:
-            from nbcache.published.engine import Engine
-
-            self._engine = Engine()
-        memo = manifest.memo
-        if memo is not None and not self._replaced:
-            code = files.read(memo.digest, manifest.name)
-            self._engine.load([code], self._addresses(memo.externals))
-            self._replaced = {name: self._engine.address(ours) for name, ours in REPLACED.items()}
-        self._load_objects(manifest, files, object_of, self._engine)
-        self._fill_cells(manifest.codes, self._engine)
-        return self._engine.address
-
-    def _load_objects(self, manifest: Manifest, files: Files, object_of: ObjectOf, engine: Engine) -> None:
-        """Load the entries and the type checks that this process doesn't have, all at once."""
-        codes = [code for code in manifest.codes if (code.key, code.entry) not in self._loaded]
-        externals: dict[str, int] = {}
-        for code in codes:
-            externals.update(self._externals(code))
-        objects = [object_of(manifest, code) for code in codes]
-        loaded = {(code.key, code.entry) for code in codes}
-        checks = manifest.checks
-        if checks is not None and ("", checks.digest) not in self._loaded:
-            # They call nothing that takes the place of Numba's.
-            externals.update(self._addresses(checks.externals))
-            objects.append(files.read(checks.digest, manifest.name))
-            loaded.add(("", checks.digest))
-        if objects:
-            engine.load(objects, externals)
-        self._loaded |= loaded
-        # Those of all: binding may have failed when they were loaded.
-        for code in manifest.codes:
-            environments.bind(code.environments, engine.address, self._kept)
-
-    def _externals(self, code: Code) -> dict[str, int]:
-        """What an entry's object expects from elsewhere."""
-        found = self._addresses(symbol for symbol in code.externals if symbol not in self._replaced)
-        found.update((symbol, self._replaced[symbol]) for symbol in code.externals if symbol in self._replaced)
-        for function in code.cells:
-            found[UNRESOLVED + function] = ctypes.addressof(self._cell(function, 0))
-        return found
-
-    def _fill_cells(self, codes: Iterable[Code], engine: Engine) -> None:
-        for function in {function for code in codes for function in code.cells}:
-            cell = self._cells[function]
-            if not cell.value:
-                cell.value = engine.address(function)

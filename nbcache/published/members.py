@@ -6,12 +6,13 @@ trusts the pickle with anything, and so nothing more is asked there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from typing import Protocol
 
     from nbcache.keyring import Group
     from nbcache.protocol.manifests import Code, Function, Manifest
@@ -20,15 +21,14 @@ if TYPE_CHECKING:
     ObjectOf = Callable[[Manifest, Code], bytes]
     """Returns the object file of one of a manifest's codes. Raises PublicationError."""
 
+    class Files(Protocol):
+        """Files by digest, as :class:`nbcache.store.files.Files` has them: what is returned has that digest."""
 
-class Files(Protocol):
-    """Files by digest, as :class:`nbcache.store.files.Files` has them: what is returned has that digest."""
+        def read(self, digest: str, name: str) -> bytes:
+            """Return what a file of the publication ``name`` holds. Raises PublicationError."""
 
-    def read(self, digest: str, name: str) -> bytes:
-        """Return what a file of the publication ``name`` holds. Raises PublicationError."""
-
-    def opened(self, digest: str, name: str) -> tuple[str | None, bytes]:
-        """Return where it lies, too; None if it is no file."""
+        def opened(self, digest: str, name: str) -> tuple[str | None, bytes]:
+            """Return where it lies, too; None if it is no file."""
 
 
 class Source:

@@ -24,7 +24,7 @@ from nbcache.trust import Trust
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nbcache.protocol.manifests import Native
+    from nbcache.protocol.attached import Native
 
 C_LIBRARY: Final = frozenset(
     f"lib{name}.so.{number}"

@@ -22,7 +22,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nbcache import config, process
+from nbcache import environ, process
 from nbcache.passing import suppressed
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _circumstances() -> tuple[list[str], str, dict[str, str]]:
     directory = ""
     with suppressed(OSError):
         directory = os.getcwd()
-    return path, directory, config.for_children()
+    return path, directory, environ.for_children()
 
 
 @atexit.register

@@ -33,8 +33,8 @@ _BLOCKED: Final = frozenset({"numba", "llvmlite"})
 _NEEDED: Final = (
     "numpy",
     "nbcache.keyring",
-    "nbcache.store.names",
-    *(f"nbcache.published.{name}" for name in ("load", "machine_code", "dispatch", "examples")),
+    "nbcache.store.named",
+    *(f"nbcache.published.{name}" for name in ("load", "dispatch", "examples")),
 )
 _log = logging.getLogger("nbcache")
 
@@ -120,6 +120,7 @@ def _prove(said: IO[bytes], request: bytes) -> None:
 def _facts(data: bytes, settings: Settings) -> Iterator[dict[str, str]]:
     from nbcache.protocol import manifests
     from nbcache.published import load, unpickling
+    from nbcache.published.realize import realize
 
     try:
         manifest = manifests.decode(data)
@@ -127,7 +128,7 @@ def _facts(data: bytes, settings: Settings) -> Iterator[dict[str, str]]:
         without = {name: each for name, each in manifest.functions.items() if each.what != "numba"}
         manifest = manifest._replace(functions=without)
         store = load.opened(settings)
-        loaded = load.realize(load.stored(data, manifest, store))
+        loaded = realize(load.stored(data, manifest, store))
     except NbcacheError as exc:
         yield {"problem": exc.reason if isinstance(exc, PublicationError) else str(exc)}
         return

@@ -3,6 +3,12 @@
 Each symbol is bound as Numba binds it, to the same functions; only what would import Numba is bound to functions of
 our own (:mod:`nbcache.published.unpickling`). The sources are numba/core/base.py (helpers, exceptions),
 core/runtime/nrt.py, core/externals.py (libm), cpython/hashing.py and np/ufunc/parallel.py.
+
+Numba's own C extensions are loaded by file, without Numba, and under their real names. Where Numba is installed in the
+version that the code was built with, its own files are taken, so that an ``import numba`` later, or before, has the
+very same ones with their state. Elsewhere, and beside a Numba of another version, which then has its own, they come out
+of the store, where they were put with the publication, and are loaded from memory: a store may be mounted ``noexec``,
+and a file that is truncated while it is mapped ends the process.
 """
 
 from __future__ import annotations
@@ -12,15 +18,18 @@ import builtins
 import ctypes
 import os
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from nbcache.published import unpickling
-from nbcache.published.extensions import POOLS, Extensions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import ModuleType
+
+    from nbcache.protocol.manifests import Extension
 
 THREADING: Final = frozenset({
     "numba_parallel_for", "do_scheduling_signed", "do_scheduling_unsigned", "allocate_sched", "deallocate_sched",
@@ -63,24 +72,9 @@ _STEMS: Final = (
 )  # fmt: skip
 _MATH: Final = tuple(name + suffix for name in _STEMS for suffix in ("", "f"))
 """Functions of libm that Numba binds to its own helpers, under their plain names (numba/cpython/mathimpl.py)."""
-_LAYERS: Final = {name.rpartition(".")[2].removesuffix("pool"): name for name in POOLS}
 _ALGEBRA: Final = ("numba_ez_", "numba_x")
 """What Numba's helpers around BLAS and LAPACK begin with, and nothing else does (numba/_lapack.c)."""
 _LIBRARIES: Final = ("libm.so.6", "libgcc_s.so.1")
-
-
-def _environment() -> Mapping[str, str]:
-    from nbcache import config  # little code is parallel, and bytes are loaded without settings
-
-    return config.environment()
-
-
-def _number_of_threads() -> int:
-    said = _environment().get("NUMBA_NUM_THREADS") or str(len(os.sched_getaffinity(0)))
-    # The pools would take 0, and have no memory for the work of a negative number of threads.
-    if not said.strip().isdecimal() or not int(said):
-        raise ValueError(f"NUMBA_NUM_THREADS={said} is no number of threads: it must be 1 or more")
-    return int(said)
 
 
 class Runtime:
@@ -164,26 +158,9 @@ class Runtime:
         return {name: ctypes.addressof(cell) for name, cell in cells.items()}
 
     def _threads(self) -> Mapping[str, int]:
-        started = _started_by_numba()
-        pool = self._pool() if started is None else self.extensions.load(started)
-        if started is None:
-            threads = _number_of_threads()
-            start = ctypes.CFUNCTYPE(None, ctypes.c_int)
-            start(pool.launch_threads)(threads)
-            start(pool.set_num_threads)(threads)
-        return {name: getattr(pool, name.replace("numba_parallel_for", "parallel_for")) for name in THREADING}
+        from nbcache.published import threads  # little code is parallel
 
-    def _pool(self) -> Any:
-        settings = _environment()
-        wanted = settings.get("NUMBA_THREADING_LAYER", "default").lower()
-        order = settings.get("NUMBA_THREADING_LAYER_PRIORITY", "tbb omp workqueue").split()
-        for layer in [wanted] if wanted in _LAYERS else order:
-            try:
-                return self.extensions.load(_LAYERS[layer])
-            except (ImportError, KeyError):
-                continue
-        msg = f"none of Numba's threading layers can be loaded: {', '.join(order)}"
-        raise LookupError(msg)
+        return threads.addresses(self.extensions.load, THREADING)
 
     def _searched(self) -> Iterator[int]:
         yield from self._handles
@@ -199,10 +176,95 @@ def _is_installed(package: str) -> bool:
     return find_spec(package) is not None
 
 
-def _started_by_numba() -> str | None:
-    """The extension of the threading layer that Numba runs in this process: the number of threads is its user's
-    choice.
-    """
-    parallel = sys.modules.get("numba.np.ufunc.parallel")
-    layer = getattr(parallel, "_threading_layer", None)
-    return _LAYERS.get(layer) if isinstance(layer, str) else None
+class Extensions:
+    """Those of one build of Numba, by name: what publications made with it brought along."""
+
+    def __init__(self, version: str) -> None:
+        """Know none of this version of Numba yet."""
+        self._version = version
+        self._known: dict[str, tuple[Extension, Callable[[str], bytes]]] = {}
+        self._loaded: dict[str, ModuleType] = {}
+
+    def offer(self, extensions: Iterable[Extension], read: Callable[[str], bytes]) -> None:
+        """Note what a publication has; ``read(digest)`` returns a file's content."""
+        for each in extensions:
+            self._known.setdefault(each.module, (each, read))
+
+    def load(self, name: str) -> ModuleType:
+        """Return the extension of this name. Raises ImportError, and what ``read`` raises."""
+        module = self._loaded.get(name)
+        if module is None:
+            module = self._loaded[name] = self._installed(name) or self._published(name)
+        return module
+
+    def _installed(self, name: str) -> ModuleType | None:
+        """Numba's own, if that is of the version that was published."""
+        path = file_of(name)
+        if path is None or not _is_of(self._version, name, path):
+            return None
+        known = self._known.get(name)
+        # Reading megabytes to compare them would take longer than everything else.
+        if known is not None and os.stat(path).st_size != known[0].size:
+            return None
+        return sys.modules.get(name) or _load_extension(name, path)
+
+    def _published(self, name: str) -> ModuleType:
+        if name not in self._known:
+            msg = f"{name} of Numba {self._version} is not installed, and was not published"
+            raise ImportError(msg)
+        from nbcache.published import images  # most have Numba's own, or an image that needs none
+
+        extension, read = self._known[name]
+        theirs = sys.modules.get(name)
+        with images.library(name, read(extension.digest)) as path:
+            module = _load_extension(name, path)
+        # Whoever imports another Numba in this process has to get that one's.
+        if theirs is not None:
+            sys.modules[name] = theirs
+        else:
+            sys.modules.pop(name, None)
+        return module
+
+
+_found: Final[dict[str, tuple[list[str], list[str]]]] = {}
+"""By package: the path that it was looked for on, and its folders there."""
+
+
+def folders_of(package: str) -> list[str]:
+    """Where the modules of an installed package lie, without importing it; nowhere if it isn't installed."""
+    loaded = sys.modules.get(package)
+    if loaded is not None:
+        return list(loaded.__path__)
+    path, folders = _found.get(package, ((), []))
+    if path != sys.path:
+        spec = PathFinder.find_spec(package)
+        folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+        if folders:  # what isn't there may come
+            _found[package] = list(sys.path), folders
+    return folders
+
+
+def _is_of(version: str, name: str, path: str) -> bool:
+    """Whether a file belongs to this version of Numba, without importing it."""
+    package = sys.modules.get("numba")
+    if package is not None:
+        return getattr(package, "__version__", None) == version
+    site = path[: -len(os.path.join(*name.split("."))) - len(EXTENSION_SUFFIXES[0])]
+    return os.path.isdir(f"{site}numba-{version}.dist-info")
+
+
+def file_of(name: str) -> str | None:
+    """The file of one of Numba's extensions, without importing Numba; None if it isn't there."""
+    for folder in folders_of("numba"):
+        for suffix in EXTENSION_SUFFIXES:
+            path = os.path.join(folder, *name.split(".")[1:]) + suffix
+            if os.path.exists(path):
+                return path
+    return None
+
+
+def _load_extension(name: str, path: str) -> ModuleType:
+    loader = ExtensionFileLoader(name, path)
+    module = loader.create_module(ModuleSpec(name, loader, origin=path))
+    loader.exec_module(module)
+    return module

@@ -33,8 +33,9 @@ from nbcache.remote.publications import Publications
 from nbcache.remote.reading import Reading
 from nbcache.remote.tiers import Tier
 from nbcache.remote.uploading import Uploading
-from nbcache.store import names
-from nbcache.store.directory import Refusal, Store
+from nbcache.store import layout
+from nbcache.store.directory import Store
+from nbcache.store.opened import Refusal
 
 if TYPE_CHECKING:
     from nbcache.config import Settings
@@ -84,7 +85,7 @@ class Helper:
         """Answer a client that misses something, or who loads or publishes a name."""
         if question.ask == "fetch":
             return self.reading.fetch(question.key, question.slot)._replace(seconds=self.seconds)
-        names.check_name(question.key)
+        layout.check_name(question.key)
         if question.ask == "load":
             return self.publications.load(question.key, _MARGIN * question.seconds, question.since)
         return self.publications.publish(question.key)

@@ -16,7 +16,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from nbcache.config import inherited
+from nbcache.environ import inherited
 from nbcache.errors import RemoteError
 from nbcache.plain import one_line
 from nbcache.remote.objects import HEAD_BYTES, MAX_OBJECT

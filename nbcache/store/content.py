@@ -4,7 +4,8 @@
 ``json`` compiles six patterns when it is imported, and half of it is for writing: 1 ms, in processes that read a file
 or two. What both of them work with are modules of their own, in C.
 
-Small JSON files that somebody else may have written are read up to a bound, and from a regular file only.
+Small JSON files that somebody else may have written are read up to a bound, and from a regular file only. What lies in
+a store is read where the rule of trust allows each directory on the way there (:class:`Inside`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ try:
 except ImportError:  # a Python that keeps it elsewhere
     from hashlib import blake2b
 
-__all__ = ["MAX_SIGNATURES", "blake2b", "digest_of", "parsed", "read_json", "read_up_to", "reading", "stamp_of"]
+__all__ = [
+    "MAX_SIGNATURES", "Inside", "blake2b", "digest_of", "parsed", "read_json", "read_up_to", "reading", "stamp_of",
+]  # fmt: skip
 
 MAX_SIGNATURES: Final = 64
 """How many signatures anything has: verifying one takes some 0.1 ms, and anybody may have written them."""
@@ -156,3 +159,50 @@ def read_json_from(
             return None
         return parse(read_up_to(fd, status.st_size if most is None else most)), status
     return None
+
+
+class Inside:
+    """Which directories inside a store are trusted. Each is judged once: nobody but a trusted owner can make one that
+    passed any worse.
+    """
+
+    def __init__(self, root: str, trust: Trust) -> None:
+        """``root`` is a store's, opened and judged."""
+        self._root = root
+        self._trust = trust
+        self._fine = {""}
+
+    def read(self, directory: str, file: str, most: int) -> bytes | str | None:
+        """Return what a file holds, *most* bytes at most; what is wrong with it; or None if it isn't there.
+
+        Raises OSError for what can't be read.
+        """
+        path = f"{self._root}/{directory}/{file}"
+        try:
+            problem = self.problem(directory)
+            if problem is not None:
+                os.lstat(f"{self._root}/{directory}")  # with what isn't there nothing is wrong
+                return problem
+            with reading(path) as (fd, status):
+                return self._trust.file_problem(status, fd) or read_up_to(fd, min(status.st_size, most))
+        except OSError as error:
+            import errno  # most files are there
+
+            if error.errno == errno.ELOOP:
+                return "is a symbolic link: none is followed"
+            if error.errno in {errno.ENOENT, errno.ESTALE, errno.ENOTDIR}:
+                return None
+            raise
+
+    def problem(self, name: str) -> str | None:
+        """Say what is wrong with the directory of this name, or those between it and the root. Never raises."""
+        if name in self._fine:
+            return None
+        problem = self.problem(name.rpartition("/")[0])
+        if problem is None:
+            path = f"{self._root}/{name}"
+            found = self._trust.directory_problem(path)
+            problem = found and f"lies in {path}, which {found}"
+            if problem is None:
+                self._fine.add(name)
+        return problem

@@ -18,19 +18,16 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import errors, let_pass, suppressed
+from nbcache.passing import let_pass, suppressed
 from nbcache.process import os, time
-from nbcache.store import layout, tree
+from nbcache.store import layout
 from nbcache.store.content import reading, stamp_of
-from nbcache.trust import Trust, strerror
+from nbcache.store.opened import Opened, inner_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
-    from nbcache.config import Settings
-    from nbcache.keyring import Group, Keyring
-    from nbcache.secret import Secret
-    from nbcache.store.entry import Entry, Header
+    from nbcache.store.entry import Header
     from nbcache.store.evict import Plan
     from nbcache.store.listing import BadEntry, EntryInfo
     from nbcache.store.locks import Lease, Leases
@@ -44,137 +41,15 @@ TIDY_BUDGET: Final = 0.1
 RESUME_SECONDS: Final = 60.0
 """How soon somebody goes on where that was too short [s]."""
 
-_OBJECTS: Final = f"/{layout.OBJECTS}/"
 
-
-class Refusal:
-    """Why a store can't be used: one line for a person."""
-
-    # No named tuple: to define one takes 0.1 ms of every process that opens a store.
-    __slots__ = ("reason",)
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-
-class Store:
+class Store(Opened):
     """A store that was opened: see :meth:`open`."""
 
     journals = True
     """Whether a process writes its usage record here as it goes, and not at its end alone."""
 
-    def __init__(
-        self,
-        path: str,
-        trust: Trust,
-        *,
-        writable: bool,
-        recache: bool = False,
-        max_size: int = 0,
-        layer: str = "",
-        keyring: Keyring | None = None,
-    ) -> None:
-        """Use :meth:`open`, which checks what this one takes for granted."""
-        self.path = path
-        """Absolute and without symlinks."""
-        self.writable = writable
-        self.trust = trust
-        self.layer = layer
-        """The name of the layer that it is; "" for a store of its own (:mod:`nbcache.store.layers`)."""
-        self.keyring = keyring
-        """Whose signed entries count; None: nobody's."""
-        self._recache = recache
-        self._max_size = max_size
-        self._stem = path + _OBJECTS
-        self._inside = tree.Inside(path, trust)
-        self._leases: Leases | None = None
-        self._names: Names | None = None
-
-    @classmethod
-    def open(cls, settings: Settings) -> Store | Refusal:
-        """Open the store that settings name, making it if it doesn't exist. Never raises.
-
-        Whoever may write objects gets ``writable``; with NBCACHE_READONLY, or without permission, the store is only
-        read.
-        """
-        if settings.dir is None:
-            return Refusal("NBCACHE_DIR is not set")
-        trust = Trust(settings.trusted_uids)
-        layout.UMASK.value = settings.umask
-        try:
-            path = tree.real_path(settings.dir, trust)
-            reason = tree.prepare(path, settings.dir, trust, readonly=settings.readonly)
-        except (OSError, ValueError) as error:
-            let_pass(error)
-            reason = f"NBCACHE_DIR={settings.dir} can't be used: {strerror(error)}"
-        if reason is not None:
-            return Refusal(reason)
-        writable = not settings.readonly and tree.may_write(path)
-        return cls(
-            path,
-            trust,
-            writable=writable,
-            recache=settings.recache,
-            max_size=settings.max_size,
-            keyring=_keyring(settings.trusted_keys),
-        )
-
-    def find(
-        self, key: str, reject: Callable[[str], None] = lambda _reason: None, *, uid: int | None = None
-    ) -> Iterator[Entry]:
-        """Yield each variant of a key that may be used, base slot first; then what lies in a user's room for it.
-
-        The user is *uid*, or who this process looks for, who has none where he may write the store himself.
-        ``reject`` is called with one of :data:`~nbcache.store.reasons.REJECTIONS` for each file that is passed over. A
-        key that isn't there, or isn't a key, yields nothing. Never raises.
-        """
-        if not layout.is_key(key):
-            return
-        yield from self._variants(key, reject)
-        if uid is None:
-            uid = layout.READER.uid if self.writable else layout.reader()
-        if uid is not None and not self.layer:
-            yield from self._variants(layout.room(key, uid), reject)
-
-    def _variants(self, key: str, reject: Callable[[str], None]) -> Iterator[Entry]:
-        # Imported here: a process may need published names and no entry.
-        from nbcache.store.found import variants
-
-        return variants(
-            f"{self._stem}{key[:2]}/{key[2:]}",
-            key,
-            reject,
-            trust=self.trust,
-            trusts_shard=self._trusts_shard,
-            admits=self.admits,
-            layer=self.layer,
-        )
-
-    def admits(self, header: Header) -> bool:
-        """Whether an entry may be used for who signed it: one that was built here needs nobody."""
-        # nbcache.store.entry.BESIDE, whose module isn't imported for this: each hit is asked about.
-        signed, beside = header.signed, header.extra.get("beside")
-        if signed is None and beside is None:
-            return True
-        return self.keyring is not None and self.keyring.admits(signed, beside)
-
-    def trusts(self, groups: Sequence[Group]) -> bool:
-        """Whether of each group of signers one is trusted."""
-        return not groups or (self.keyring is not None and self.keyring.trusts(groups))
-
-    def object_of(self, key: str, digest: str, name: str) -> bytes:
-        """Return the object file in the entry of this digest. Raises PublicationError, for the publication ``name``."""
-        reasons: list[str] = []
-        for entry in self.find(key, reasons.append):
-            if entry.digest == digest:
-                found = entry.section("object")
-                if found is not None:
-                    return found
-                reasons.append("damaged")
-        why = f" ({', '.join(reasons)})" if reasons else ""
-        raise errors.PublicationError(
-            name, f"its entry {key[:12]}… is not in {self.path} as it was{why}: publish it again"
-        )
+    _leases: Leases | None = None
+    _names: Names | None = None
 
     def exists(self, key: str) -> bool:
         """Whether something lies under a key: one ``stat``, nothing is checked."""
@@ -192,11 +67,11 @@ class Store:
 
     @property
     def names(self) -> Names:
-        """What is published by name."""
+        """What is published by name, to be written as well."""
         from nbcache.store import names
 
         if self._names is None:
-            self._names = names.Names(self.path, self.trust, self.lease if self.writable else None)
+            self._names = names.Names(self.path, self.trust, self.inside, self.lease if self.writable else None)
         return self._names
 
     def stamp(self, key: str) -> tuple[int, int, int] | None:
@@ -344,11 +219,10 @@ class Store:
 
         return usage.write(self.path, record)
 
-    def _trusts_shard(self, shard: str) -> bool:
-        return self._inside.problem(f"{layout.OBJECTS}/{shard}") is None
-
     def _repair(self, key: str) -> None:
         """Make the directories that a key needs. Raises OSError when it can't."""
+        from nbcache.store import atomic, tree  # most processes make nothing
+
         if not os.path.isdir(self._stem):
             # Where not even the directory above is there, this is another root (``chroot``), or nobody wants it.
             os.stat(os.path.dirname(self.path))
@@ -356,9 +230,7 @@ class Store:
             # Whoever deleted it may have made it again, as theirs: /tmp lets everybody.
             self._insist(self.trust.path_problem(self.path))
             tree.make_tree(self.path, tag_root=made)
-        self._insist(self.trust.directory_problem(self.path) or tree.inner_problem(self.path, self.trust))
-        from nbcache.store import atomic  # most processes make nothing
-
+        self._insist(self.trust.directory_problem(self.path) or inner_problem(self.path, self.trust))
         atomic.make_directory(self._stem + key[:2])
 
     @staticmethod
@@ -367,9 +239,8 @@ class Store:
             raise PermissionError(errno.EACCES, f"it {problem}")
 
     def _verify(self, path: str, key: str) -> str | None:
-        from nbcache.store.entry import DAMAGED, UNREADABLE
-        from nbcache.store.found import examine_trusted
-        from nbcache.store.reasons import UNTRUSTED
+        from nbcache.store.entry import DAMAGED, UNREADABLE, UNTRUSTED
+        from nbcache.store.found import GONE, examine_trusted
 
         try:
             with reading(path) as (fd, status):
@@ -379,7 +250,7 @@ class Store:
                 return DAMAGED if found.sections() is None else None
         except OSError as error:
             let_pass(error)
-            if error.errno in tree.GONE:
+            if error.errno in GONE:
                 return None
             return UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE
 
@@ -397,11 +268,3 @@ class Store:
             atomic.write_file(stamp, b"", durable=False)
             return False
         return True
-
-
-def _keyring(trusted: tuple[Secret[str], ...]) -> Keyring | None:
-    if not trusted:
-        return None
-    from nbcache.keyring import Keyring  # most have none
-
-    return Keyring(key.reveal() for key in trusted)

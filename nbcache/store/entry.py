@@ -72,6 +72,10 @@ EAGER: Final = frozenset({"meta", "object"})
 DAMAGED: Final = "damaged"
 OTHER_VERSION: Final = "other-version"
 UNREADABLE: Final = "unreadable"
+OTHER_KEY: Final = "other-key"
+UNTRUSTED: Final = "untrusted"
+REVOKED: Final = "revoked"
+"""It came from elsewhere, and none of the keys that signed it is trusted here."""
 
 BESIDE: Final = "beside"
 """In what an entry's header says besides its fields: who signed what was loaded before in the process that built it.

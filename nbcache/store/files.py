@@ -11,7 +11,6 @@ digest.
 
 from __future__ import annotations
 
-import errno
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +23,7 @@ from nbcache.trust import strerror
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nbcache.store.tree import Inside
+    from nbcache.store.content import Inside
 
 MAX_SIZE: Final = 1 << 30
 """The largest file [bytes]."""
@@ -61,6 +60,8 @@ class Files:
         :meth:`flush` was called.
         """
         if len(data) > MAX_SIZE:
+            import errno
+
             raise OSError(errno.EFBIG, f"a file of {len(data)} bytes is too large to be published")
         digest = digest_of(data)
         path = path_of(self._root, digest)

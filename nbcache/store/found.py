@@ -5,16 +5,17 @@ from __future__ import annotations
 import errno
 import stat
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os
 from nbcache.store import entry, layout
 from nbcache.store.content import reading
-from nbcache.store.entry import UNREADABLE, examine_open, pread_exactly
-from nbcache.store.reasons import OTHER_KEY, REVOKED, UNTRUSTED
-from nbcache.store.tree import GONE
+from nbcache.store.entry import OTHER_KEY, REVOKED, UNREADABLE, UNTRUSTED, examine_open, pread_exactly
 from nbcache.trust import OPEN_FLAGS, Trust
+
+GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
+"""What says that nothing is there."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Final
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os
 from nbcache.records import Record
-from nbcache.store import layout, tree
-from nbcache.store.directory import Refusal, Store
+from nbcache.store import layout, opened, tree
+from nbcache.store.directory import Store
 from nbcache.store.entry import ASKED_BY, BESIDE
+from nbcache.store.opened import Refusal
 from nbcache.trust import strerror
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from nbcache.keyring import Keyring
     from nbcache.store.entry import Header
+    from nbcache.store.opened import Opened
     from nbcache.trust import Trust
 
 KEPT: Final = ("nbcache", "cpu", "strict", BESIDE)
@@ -66,7 +68,7 @@ def fill(root: str, source: Store, wanted: Callable[[Header], bool]) -> int:
 def _opened_to_fill(root: str, trust: Trust) -> Store:
     """Whoever installs a layer owns it: nobody can see then whose entries were in it."""
     try:
-        path = tree.real_path(root, trust)
+        path = opened.real_path(root, trust)
         problem = _problem_in(path, trust)
     except ValueError as error:
         problem = f"{root} {error}"
@@ -101,10 +103,10 @@ def _leave_entries_alone(root: str) -> None:
 def open_layer(place: Place, trust: Trust, keyring: Keyring | None = None) -> Store | Refusal:
     """Open a layer; *keyring* says whose signed entries count in it, as in a store. Never raises."""
     try:
-        path = tree.real_path(place.path, trust)
+        path = opened.real_path(place.path, trust)
         if not os.path.isdir(path):
             return Refusal(f"{place.path} is no directory")
-        problem = trust.path_problem(path) or tree.inner_problem(path, trust)
+        problem = trust.path_problem(path) or opened.inner_problem(path, trust)
     except (OSError, ValueError) as error:
         let_pass(error)
         return Refusal(f"{place.path} can't be used: {strerror(error)}")
@@ -113,7 +115,7 @@ def open_layer(place: Place, trust: Trust, keyring: Keyring | None = None) -> St
     return Store(path, trust, writable=False, layer=place.name, keyring=keyring)
 
 
-def open_under(store: Store, places: Iterable[Place], refused: Callable[[Place, str], None]) -> Iterator[Store]:
+def open_under(store: Opened, places: Iterable[Place], refused: Callable[[Place, str], None]) -> Iterator[Store]:
     """Yield the layers that may be used under a store, which is none itself; ``refused`` is told of others, and why."""
     for place in places:
         layer = open_layer(place, store.trust, store.keyring)

@@ -61,6 +61,10 @@ TEMPORARY: Final = ".tmp"
 SHARD: Final = 2
 """Digits of a key that name its directory: 256 of them, so that none grows unwieldy on a network filesystem."""
 
+MAX_NAME: Final = 100
+"""The longest name of a publication [characters]: written with ``!`` before each, it still fits a file's name."""
+NAME_SUFFIX: Final = ".json"
+
 FILE_MODE: Final = 0o644
 DIR_MODE: Final = 0o755
 DROP_MODE: Final = 0o1777
@@ -165,3 +169,26 @@ def read_name(shard: str, name: str) -> tuple[str, int] | None:
     if not is_shard(shard) or not is_key(key) or suffix not in SUFFIXES:
         return None
     return key, SUFFIXES.index(suffix)
+
+
+def check_name(name: object) -> str:
+    """Return a name; raise :class:`~nbcache.errors.BadNameError` for anything that is none."""
+    if not isinstance(name, str) or len(name) > MAX_NAME or not is_name(name):
+        raise errors.BadNameError(name)
+    return name
+
+
+def is_name(name: str) -> bool:
+    """Whether text of any length may be the name of a publication."""
+    # By hand: compiling an expression for it takes longer than all else that a node does with names.
+    return name.isascii() and all(
+        part and part[0] != "-" and part.replace("-", "_").replace("_", "a").isalnum() for part in name.split(".")
+    )
+
+
+def name_file(name: str, version: int | None = None) -> str:
+    """Return the name of the file of a (checked) name: of the newest version, or the one that holds an older
+    version.
+    """
+    escaped = "".join(f"!{letter.lower()}" if letter.isupper() else letter for letter in name)
+    return f"{escaped}{NAME_SUFFIX}" if version is None else f"{escaped}~{version}{NAME_SUFFIX}"

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.store.entry import DAMAGED, OTHER_VERSION, UNREADABLE
+from nbcache.store.entry import DAMAGED, OTHER_KEY, OTHER_VERSION, REVOKED, UNREADABLE, UNTRUSTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-OTHER_KEY: Final = "other-key"
-UNTRUSTED: Final = "untrusted"
-REVOKED: Final = "revoked"
-"""It came from elsewhere, and none of the keys that signed it is trusted here."""
 REJECTIONS: Final = (DAMAGED, OTHER_VERSION, OTHER_KEY, UNTRUSTED, UNREADABLE, REVOKED)
 """Why a file can be passed over, as :meth:`~nbcache.store.directory.Store.find` tells it."""
 NEW: Final = "new"

@@ -1,18 +1,12 @@
-"""The directories of a store: making them with the right permissions, and judging those that are there."""
+"""The directories of a store: which there are, and making them with the right permissions."""
 
 from __future__ import annotations
 
-import errno
-import stat
 from typing import Final
 
-from nbcache.passing import suppressed
 from nbcache.process import os
-from nbcache.store import layout
-from nbcache.store.content import read_up_to, reading
-from nbcache.trust import Trust
+from nbcache.store import atomic, layout
 
-GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 _TREE: Final = (
     (layout.LAYOUT, layout.DIR_MODE),
     (layout.ANSWERS, layout.DIR_MODE),
@@ -33,115 +27,11 @@ _TREE: Final = (
 )
 
 
-def real_path(given: str, trust: Trust) -> str:
-    """Return the path without links of a directory that somebody named, which needn't be there.
-
-    Whoever made a link on the way says which directory it is, and even one that a trusted user owns may hold what
-    others wrote: an archive of theirs that was unpacked there. So it has to be somebody's who is trusted. Raises
-    OSError, ValueError: why not.
-    """
-    path = os.path.realpath(given)
-    if path == given:
-        return path
-    from nbcache.importing import Paths  # there are seldom links
-
-    return Paths(trust, absent=True).directory(os.path.join(os.getcwd(), given))
-
-
-SHARED_PLACE: Final = (
-    ". Others could put another store in its place: chmod +t on it prevents that, and so does mounting the store alone"
-    " (subPath in Kubernetes); see docs/hpc.md and docs/containers.md"
-)
-"""What to do about a directory above a store that others may write, as project directories and volumes are."""
-
-
-def prepare(path: str, given: str, trust: Trust, *, readonly: bool) -> str | None:
-    """Make the store if need be and look at what is there; return what is wrong. May raise OSError."""
-    name = f"NBCACHE_DIR={given}"
-    made = False
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        if readonly:
-            return f"{name} does not exist and NBCACHE_READONLY is set"
-        made = make_root(path)
-        status = os.stat(path)
-    if not stat.S_ISDIR(status.st_mode):
-        return f"{name} is not a directory"
-    problem = trust.path_problem(path)
-    if problem is not None:
-        above = problem.startswith("lies in") and "is writable by" in problem
-        return f"{name} {problem}{SHARED_PLACE if above else ''}"
-    if not readonly:
-        # A full or read-only disk doesn't keep anybody from reading what is there.
-        with suppressed(OSError):
-            make_tree(path, tag_root=made)
-    inner = inner_problem(path, trust)
-    return inner and f"{name}: its {inner}"
-
-
-def inner_problem(path: str, trust: Trust) -> str | None:
-    """Say what is wrong with the directories between the root and the shards, those that exist."""
-    for inner in (layout.LAYOUT, layout.OBJECTS):
-        if os.path.lexists(f"{path}/{inner}"):
-            problem = trust.directory_problem(f"{path}/{inner}")
-            if problem is not None:
-                return f"{inner} {problem}"
-    return None
-
-
-class Inside:
-    """Which directories inside a store are trusted. Each is judged once: nobody but a trusted owner can make one that
-    passed any worse.
-    """
-
-    def __init__(self, root: str, trust: Trust) -> None:
-        """``root`` is a store's, opened and judged."""
-        self._root = root
-        self._trust = trust
-        self._fine = {""}
-
-    def read(self, directory: str, file: str, most: int) -> bytes | str | None:
-        """Return what a file holds, *most* bytes at most; what is wrong with it; or None if it isn't there.
-
-        Raises OSError for what can't be read.
-        """
-        path = f"{self._root}/{directory}/{file}"
-        try:
-            problem = self.problem(directory)
-            if problem is not None:
-                os.lstat(f"{self._root}/{directory}")  # with what isn't there nothing is wrong
-                return problem
-            with reading(path) as (fd, status):
-                return self._trust.file_problem(status, fd) or read_up_to(fd, min(status.st_size, most))
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                return "is a symbolic link: none is followed"
-            if error.errno in GONE:
-                return None
-            raise
-
-    def problem(self, name: str) -> str | None:
-        """Say what is wrong with the directory of this name, or those between it and the root. Never raises."""
-        if name in self._fine:
-            return None
-        problem = self.problem(name.rpartition("/")[0])
-        if problem is None:
-            path = f"{self._root}/{name}"
-            found = self._trust.directory_problem(path)
-            problem = found and f"lies in {path}, which {found}"
-            if problem is None:
-                self._fine.add(name)
-        return problem
-
-
 def make_root(path: str) -> bool:
     """Make a directory and those above it; return whether it was this process that made it."""
     parent = os.path.dirname(path)
     if parent != path and not os.path.isdir(parent):  # a program with a mock in the place of os.stat has none at all
         make_root(parent)
-    from nbcache.store import atomic  # most processes make nothing
-
     return atomic.make_directory(path)
 
 
@@ -168,20 +58,9 @@ def make_tree(path: str, *, tag_root: bool = False, whole: bool = False) -> None
     """
     if os.path.isdir(f"{path}/{layout.OBJECTS}") and not (whole and missing(path)):
         return
-    from nbcache.store import atomic
-
     # A directory that held other things before must not be left out of backups because a cache moved in.
     tag_root = tag_root or set(os.listdir(path)) <= {layout.LAYOUT, layout.TAG}
     for name, mode in _TREE:
         atomic.make_directory(f"{path}/{name}", mode)
     tag = f"{path}/{layout.TAG}" if tag_root else f"{path}/{layout.LAYOUT}/{layout.TAG}"
     atomic.write_file(tag, layout.TAG_TEXT, durable=False)
-
-
-def may_write(path: str) -> bool:
-    """Whether entries may be written: asked of the nearest directory that exists."""
-    for name in (f"{path}/{layout.OBJECTS}", path):
-        if os.path.isdir(name):
-            effective = os.access in os.supports_effective_ids
-            return os.access(name, os.W_OK | os.X_OK, effective_ids=effective)
-    return False

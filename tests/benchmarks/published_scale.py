@@ -41,10 +41,10 @@ def made(number):
 FILL = f"""{SOURCE}
 import sys, nbcache
 from nbcache import config
-from nbcache.published import load
+from nbcache.store.directory import Store
 for number in range({FUNCTIONS}):
     nbcache.publish(f"base.b{{number}}", made(number))
-names = load.opened(config.load()).names
+names = Store.open(config.load()).names
 found = names.read("base.b0")
 for number in range(int(sys.argv[1])):
     names.write(f"queries.q{{number}}", found.manifest, found.entries, found.files)

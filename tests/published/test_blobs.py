@@ -11,7 +11,7 @@ from nbcache import signatures
 from nbcache.config import Settings
 from nbcache.errors import ManifestError, PublicationError
 from nbcache.protocol import blobs
-from nbcache.published import carried, load
+from nbcache.published import carried, parts
 from nbcache.secret import Secret
 from nbcache.store.content import digest_of
 
@@ -44,11 +44,11 @@ def admitted(monkeypatch):
     found = []
 
     def note(one, _signers=()):
-        load._Parts("name", one)
+        parts._Parts("name", one)
         found.append(one)
 
     monkeypatch.setattr(carried.manifests, "decode", lambda _data: type("Manifest", (), {"beside": ()}))
-    monkeypatch.setattr(load, "of_blob", note)
+    monkeypatch.setattr(parts, "of_blob", note)
     return found
 
 
@@ -70,7 +70,7 @@ def test_parts_that_are_left_out_change_no_signature(here, admitted):
 
 def test_a_part_that_another_one_brought_along_is_not_missed(admitted):
     carried.loads(blob(OURS), trusting(OURS.public))
-    held = load._Parts("name", admitted[0])
+    held = parts._Parts("name", admitted[0])
     assert carried.missing(blob(here={})) == []
     del held
     assert carried.missing(blob(here={})) == list(PARTS)
@@ -131,7 +131,7 @@ def test_a_part_that_is_not_what_it_is_said_to_be_is_nobody_s():
     with pytest.raises(ManifestError, match="damaged or altered"):
         blobs.parse(blob(here={**PARTS, digest: PARTS[digest][::-1]}))
     assert digest in carried.missing(blob(here={}))
-    assert load._Parts("name", blobs.parse(blob())).read(digest, "name") == PARTS[digest]
+    assert parts._Parts("name", blobs.parse(blob())).read(digest, "name") == PARTS[digest]
 
 
 def test_another_manifest_than_the_head_says_is_refused():

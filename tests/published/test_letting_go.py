@@ -37,8 +37,8 @@ pathlib.Path("both").write_bytes(nbcache.dumps({"revenue": functions.revenue, "s
 COMMON = """
 import gc, pathlib, threading
 import numpy as np
-from nbcache.published import images, load
-load.MOST_KNOWN = 1
+from nbcache.published import images, realize
+realize.MOST_KNOWN = 1
 values = np.arange(3.0)
 def mappings():
     return len(pathlib.Path("/proc/self/maps").read_text().splitlines())

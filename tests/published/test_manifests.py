@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from nbcache.errors import ManifestError
 from nbcache.protocol import manifests
+from nbcache.protocol.attached import Array, Native, Ufunc
 from nbcache.protocol.manifests import (
-    Array,
     Code,
     Environment,
     Extension,
@@ -17,10 +17,8 @@ from nbcache.protocol.manifests import (
     Host,
     ImageFacts,
     Manifest,
-    Native,
     ObjectFile,
     Signature,
-    Ufunc,
     decode,
     encode,
 )

@@ -22,10 +22,10 @@ def halved(values, factor):
     return values / factor
 """
 FURTHER = """
-from nbcache.published import load
+from nbcache.published.realize import process
 if way == "llvm":
-    (code,) = load._process._code.values()
-    calls, call = [], code._engine._call
+    (code,) = process._code.values()
+    calls, call = [], code._entries._engine._call
     call.update({name: (lambda function, name: lambda *args: (calls.append(name), function(*args))[1])(each, name)
                  for name, each in call.items()})
 opened.clear()
@@ -56,8 +56,15 @@ with open("/proc/self/smaps") as file:
         elif inside and words[-1] == "kB":
             library[words[0]] = library.get(words[0], 0) + int(words[1])
 """
-MOST_MODULES = {"image": 29, "llvm": 34}
+MOST_MODULES = {"image": 28, "llvm": 31}
 """What a node loads of nbcache. Each takes a tenth of a millisecond."""
+ONLY_FOR_OTHERS = {
+    *("environ", "groups", "settings_files", "values"),
+    *("store." + name for name in ("directory", "name_files", "names", "reasons", "tree")),
+    *("protocol." + name for name in ("attached", "blobs")),
+    *("published." + name for name in ("dispatch", "parts", "threads")),
+}
+"""What is for settings besides the store's place, for who writes to a store, and for other functions."""
 FROM_ELSEWHERE = {"__future__", "_blake2", "_json", "atexit", "ctypes", "errno", "gc", "importlib", "numba"}
 """Parts of Python that NumPy doesn't load, none of them in Python but the first, and what `ctypes` loads for structures
 since Python 3.14; Numba's two extensions in C."""
@@ -83,12 +90,14 @@ def costs(request, tmp_path_factory):
 def test_a_node_loads_few_modules_and_nothing_that_only_others_need(costs):
     way, loaded, *_ = costs
     ours = [each for each in loaded if each.partition(".")[0] == "nbcache"]
-    assert {"nbcache.published.load", "nbcache.store.names"} <= set(ours)  # the instruments work
+    assert {"nbcache.published.load", "nbcache.store.named"} <= set(ours)  # the instruments work
     assert len(ours) <= MOST_MODULES[way], ours
     assert {each.partition(".")[0] for each in loaded} - {"nbcache"} <= FROM_ELSEWHERE, loaded
     assert ("nbcache.published.engine" in ours) == (way == "llvm")
+    assert ("nbcache.published.images" in ours) == (way == "image")
     # Exceptions are for those who have something to say: what is raised or caught has them all the same.
     assert not {each for each in ours if each.startswith(("nbcache.client", "nbcache.glue", "nbcache.errors"))}
+    assert not {each.partition(".")[2] for each in ours} & ONLY_FOR_OTHERS
 
 
 @pytest.mark.every(2)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from nbtest import daemons, proc, remotes
 
-from nbcache import config
+from nbcache import config, environ
 from nbcache.protocol import helper
 from nbcache.remote import helper as remote_helper
 from nbcache.secret import Secret
@@ -80,13 +80,13 @@ def test_a_runtime_directory_of_another_user_is_not_used(tmp_path, monkeypatch):
     """`su` leaves XDG_RUNTIME_DIR: root would write where somebody else can exchange what is there, and lock him out."""
     os.chown(tmp_path, 4321, 4321)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert not config.runtime_directory(80).startswith(str(tmp_path))
+    assert not environ.runtime_directory(80).startswith(str(tmp_path))
     os.chown(tmp_path, 0, 0)
     tmp_path.chmod(0o777)
-    assert not config.runtime_directory(80).startswith(str(tmp_path))
+    assert not environ.runtime_directory(80).startswith(str(tmp_path))
     tmp_path.chmod(0o700)
     monkeypatch.setattr(config.os, "geteuid", lambda: 0)
-    assert config.runtime_directory(len(str(tmp_path)) + 20) == f"{tmp_path}/nbcache"
+    assert environ.runtime_directory(len(str(tmp_path)) + 20) == f"{tmp_path}/nbcache"
 
 
 def test_nobody_is_met_in_a_place_that_others_can_enter(tmp_path):

@@ -16,7 +16,7 @@ from storekit import SECTIONS, header, key, mode, open_store
 
 from nbcache import process
 from nbcache.errors import BadNameError, NotPublishedError, PublicationError
-from nbcache.store import atomic, layout, names, pins, publication
+from nbcache.store import atomic, layout, name_files, names, pins, publication
 
 STRANGER = 54321
 MANIFEST = b'{"what":"njit"}'
@@ -36,7 +36,7 @@ def named(store):
 
 
 def manifest_path(store, name="fused"):
-    return Path(getattr(store, "path", None) or store.root, layout.NAMES, names.file_name(name))
+    return Path(getattr(store, "path", None) or store.root, layout.NAMES, layout.name_file(name))
 
 
 # Names
@@ -70,10 +70,10 @@ def test_no_name_costs_more_for_there_being_others(named, monkeypatch):
     for number in range(2):
         named.write("fused", b'{"version":%d}' % number)
     for number in range(250):
-        (names_there / names.file_name(f"other{number}")).touch()
+        (names_there / layout.name_file(f"other{number}")).touch()
     listed = []
-    original = names.Names._listed
-    monkeypatch.setattr(names.Names, "_listed", lambda self, most=None: listed.append(most) or original(self, most))
+    original = name_files.listed
+    monkeypatch.setattr(name_files, "listed", lambda root, most=None: listed.append(most) or original(root, most))
     for number in range(names.KEPT + 2):
         named.write("fused", b'{"version":%d}' % number)
         named.write(f"first{number}", MANIFEST)
@@ -111,28 +111,28 @@ def test_names_that_differ_in_capitals_are_two_names_where_files_do_not(store, n
 
 
 @given(
-    st.from_regex(NAME, fullmatch=True).filter(lambda name: len(name) <= names.MAX_NAME),
+    st.from_regex(NAME, fullmatch=True).filter(lambda name: len(name) <= layout.MAX_NAME),
     st.none() | st.integers(1, 10**8),
 )
 def test_a_name_comes_back_from_its_file_name(name, version):
-    file = names.file_name(name, version)
-    assert names.read_file_name(file) == (name, version)
+    file = layout.name_file(name, version)
+    assert name_files.read_file_name(file) == (name, version)
     assert file == file.lower() and "/" not in file and not file.startswith(".") and len(file) < 255
 
 
 @given(st.text(max_size=30))
 def test_other_files_are_no_names(text):
-    found = names.read_file_name(text)
-    assert found is None or names.file_name(*found) == text
+    found = name_files.read_file_name(text)
+    assert found is None or layout.name_file(*found) == text
 
 
 @given(st.text("aB0_-.!/~é²", max_size=8) | st.text(max_size=8))
 def test_what_is_no_name_is_refused(text):
     if NAME.fullmatch(text):
-        assert names.check_name(text) == text
+        assert layout.check_name(text) == text
     else:
         with pytest.raises(BadNameError):
-            names.check_name(text)
+            layout.check_name(text)
 
 
 def test_a_name_that_is_not_there_says_which_are_near(named):

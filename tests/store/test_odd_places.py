@@ -19,7 +19,8 @@ import nbcache.store.publish  # noqa: F401  a user may not be able to read what 
 from nbcache.config import Settings
 from nbcache.protocol import spool
 from nbcache.store import drops, first_calls, layout, locks, usage
-from nbcache.store.directory import Refusal, Store
+from nbcache.store.directory import Store
+from nbcache.store.opened import Refusal
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes others, and mounts"),

@@ -10,7 +10,8 @@ from storekit import SECTIONS, find, header, key, open_store
 from nbcache.config import Settings
 from nbcache.metrics.ledger import Ledger
 from nbcache.store import folding, layers, layout, listing, publication, usage
-from nbcache.store.directory import Refusal, Store
+from nbcache.store.directory import Store
+from nbcache.store.opened import Refusal
 from nbcache.trust import Trust
 
 pytestmark = [

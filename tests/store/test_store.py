@@ -23,7 +23,8 @@ from nbcache.config import Settings
 from nbcache.errors import BadKeyError, EntryError, NbcacheError, StoreRefusedError
 from nbcache.protocol import spool
 from nbcache.store import directory, entry, layers, layout, locks
-from nbcache.store.directory import Refusal, Store
+from nbcache.store.directory import Store
+from nbcache.store.opened import Refusal
 from nbcache.store.publish import ALREADY_THERE, PUBLISHED
 
 NOBODY = 54321

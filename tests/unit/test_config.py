@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from nbtest import proc
 from nbtest.proc import ROOT
 
-from nbcache import config
+from nbcache import config, environ, settings_files
 from nbcache.config import Settings, load
 
-needs_toml = pytest.mark.skipif(config._toml_parser() is None, reason="no TOML parser")
+needs_toml = pytest.mark.skipif(settings_files.toml_parser() is None, reason="no TOML parser")
 
 
 @pytest.fixture(autouse=True)
@@ -259,7 +259,7 @@ def test_without_a_toml_parser_the_file_is_named(tmp_path, user_file, monkeypatc
 
 
 def test_no_file_no_parser(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "_toml_parser", pytest.fail)
+    monkeypatch.setattr(settings_files, "toml_parser", pytest.fail)
     assert load_files(tmp_path).problems == ()
 
 
@@ -434,5 +434,5 @@ def test_an_exercise_takes_nothing_from_elsewhere_whatever_a_file_says(tmp_path,
     (folder / "nbcache.toml").write_text('remote = "redis://cache"\nreadonly = true\nrecache = true\ndisable = true\n')
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert str(config.load().remote) == "(redis://cache,)"
-    made = config.load(config.exercise_environment("/store", "/list", "host"))
+    made = config.load(environ.exercise_environment("/store", "/list", "host"))
     assert (made.remote, made.layers, made.readonly, made.recache, made.disable) == ((), None, False, False, False)

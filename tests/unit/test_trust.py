@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nbcache import process
+from nbcache import groups, process
 from nbcache import trust as trust_module
 from nbcache.trust import Trust
 
@@ -71,7 +71,7 @@ def group(name, gid, members=()):
 def test_group_writable_is_only_fine_for_a_private_group(monkeypatch, user_gid, name, members, trusted, somewhere):
     monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="me", pw_gid=user_gid))
     monkeypatch.setattr(grp, "getgrgid", lambda gid: group(name, gid, members))
-    monkeypatch.setattr(trust_module, "_primary_groups", lambda: {77: {ME}})
+    monkeypatch.setattr(groups, "_primary_groups", lambda: {77: {ME}})
     rule = Trust()
     assert rule.allows(status(stat.S_IFREG | 0o664, gid=77), somewhere) is trusted
     problem = rule.file_problem(status(stat.S_IFREG | 0o664, gid=77), somewhere)
@@ -84,7 +84,7 @@ def test_an_unknown_group_is_not_private(somewhere):
 
 def test_the_group_is_looked_up_once(monkeypatch, somewhere):
     asked = []
-    monkeypatch.setattr(trust_module, "_is_private_group", lambda *pair: asked.append(pair) or True)
+    monkeypatch.setattr(groups, "_is_private_group", lambda *pair: asked.append(pair[:2]) or True)
     rule = Trust()
     for _ in range(3):
         assert rule.allows(status(stat.S_IFREG | 0o664, gid=77), somewhere)
@@ -142,7 +142,7 @@ def test_the_overflow_uid_is_anybody():
     assert (
         everybody.file_problem(strange, NOWHERE) == "is owned by uid 65534, the overflow uid, which stands for anybody"
     )
-    assert not trust_module._is_private_group(ME, trust_module.overflow_id("gid"))
+    assert not groups._is_private_group(ME, 77, nobody=77)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x02", b"\x03\0\0\0", b"\x02\0\0\0" + b"\0" * 7, b"\x02\0\0\0" + b"\0" * 9])
@@ -161,10 +161,10 @@ def test_an_access_control_list_that_cannot_be_had_lets_others_write(monkeypatch
 
 
 def test_a_large_database_of_users_is_not_gone_through(monkeypatch):
-    monkeypatch.setattr(trust_module, "MAX_ACCOUNTS", 1)
+    monkeypatch.setattr(groups, "MAX_ACCOUNTS", 1)
     monkeypatch.setattr(pwd, "getpwall", lambda: [SimpleNamespace(pw_uid=1, pw_gid=1)] * 2)
-    trust_module._primary_groups.cache_clear()
+    groups._primary_groups.cache_clear()
     try:
-        assert trust_module._primary_groups() == {}
+        assert groups._primary_groups() == {}
     finally:
-        trust_module._primary_groups.cache_clear()
+        groups._primary_groups.cache_clear()

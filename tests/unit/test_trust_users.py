@@ -16,7 +16,8 @@ import nbcache.store.locks
 import nbcache.store.publish
 import nbcache.store.usage  # noqa: F401
 from nbcache.config import Settings
-from nbcache.store.directory import Refusal, Store
+from nbcache.store.directory import Store
+from nbcache.store.opened import Refusal
 from nbcache.trust import Trust
 
 NEW_USER_NAMESPACE = 0x10000000

@@ -14,7 +14,7 @@ from nbcache.cli.reporting.gather import MOST_TEXT, gather
 from nbcache.cli.text import CommandError, ago, plural, printable, size
 from nbcache.cli.upkeep import parse_size
 from nbcache.plain import one_line
-from nbcache.store import atomic, reasons, usage
+from nbcache.store import atomic, entry, reasons, usage
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +39,7 @@ MEANINGS: Final = {
         "Programs crashed in it",
         "`nbcache quarantine` lists such entries; a daemon builds them again.",
     ),
-    reasons.REVOKED: (
+    entry.REVOKED: (
         "Signed by nobody who is trusted",
         "It came from a remote cache, and NBCACHE_TRUSTED_KEYS names none of its keys (any more).",
     ),

@@ -14,8 +14,7 @@ import llvmlite.binding as llvm
 from numba.core import codegen, config
 from numba.core.registry import cpu_target
 
-from nbcache import config as settings
-from nbcache import values
+from nbcache import environ, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,14 +65,14 @@ def choose(cpu: str) -> str | None:
     """
     from nbcache import processors
 
-    if cpu == values.HOST:
+    if cpu == texts.HOST:
         return None
     inherited = cpu == config.CPU_NAME and config.CPU_FEATURES == ""
     if inherited and cpu in processors.here() and not lacks(cpu):
         return None
     if inherited and "_toplevel_target_context" not in vars(cpu_target):
         # A process on another host said so, which had what this one lacks: batch systems pass the environment on.
-        settings.tell_numba_nothing()
+        environ.tell_numba_nothing()
         config.reload_config()
     if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
         return "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES says otherwise"
@@ -84,7 +83,7 @@ def choose(cpu: str) -> str | None:
         return f"this host's processor has no {', '.join(lacking)}"
     if "_toplevel_target_context" in vars(cpu_target):
         return "Numba has begun to compile"
-    settings.tell_numba(cpu, "")
+    environ.tell_numba(cpu, "")
     config.reload_config()
     return None
 

@@ -20,10 +20,10 @@ from nbcache.glue.entries.meta import Meta
 from nbcache.glue.published import natives
 from nbcache.glue.published.constants import constant, names_in, pickles_in
 from nbcache.glue.published.verdicts import OBJECT_MODE, Refused
-from nbcache.protocol import manifests
-from nbcache.published.extensions import POOLS
+from nbcache.protocol import attached, manifests
 from nbcache.published.named import fields_of
 from nbcache.published.runtime import GENERATORS, HELPERS, MEMORY, THREADING, UNRESOLVED
+from nbcache.published.threads import POOLS
 from nbcache.published.unpickling import LOCATE, LOCATE_IN, RECALL
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Codes:
         self.tokens: dict[str, tuple[str, str, int]] = {}
         self.imports: dict[str, tuple[str, ...]] = {}
         self.extensions: set[str] = {HELPERS, MEMORY}
-        self.natives: dict[str, manifests.Native] = {}
+        self.natives: dict[str, attached.Native] = {}
         self.arrays: dict[str, tuple[bytes, str, int]] = {}
         """Files, what of the array is pointed to, and where in the file's data its first element lies, by symbol."""
 

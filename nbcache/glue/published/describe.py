@@ -11,8 +11,8 @@ from nbcache.errors import NotPublishableError
 from nbcache.glue.published import faces, machine_code, target
 from nbcache.glue.published.code import Codes
 from nbcache.glue.published.verdicts import Refused
-from nbcache.protocol import manifests
-from nbcache.published.extensions import file_of
+from nbcache.protocol import attached, manifests
+from nbcache.published.runtime import file_of
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _publication(
         checks=code.checks,
         image=code.image,
         tokens=codes.tokens,
-        arrays={symbol: manifests.Array(add(data), what, at) for symbol, (data, what, at) in codes.arrays.items()},
+        arrays={symbol: attached.Array(add(data), what, at) for symbol, (data, what, at) in codes.arrays.items()},
         natives=codes.natives,
         imports=dict(sorted(codes.imports.items())),
         functions=code.functions,

@@ -20,7 +20,7 @@ from nbcache.glue.published.types import c_types, check_result, loop_dtypes, typ
 from nbcache.glue.published.verdicts import OBJECT_MODE, Refused
 from nbcache.glue.requests.requested import argument_types, python_function
 from nbcache.passing import suppressed
-from nbcache.protocol import manifests
+from nbcache.protocol import attached, manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -122,7 +122,7 @@ def _ufunc(public: Any, wanted: Wanted, codes: Codes) -> manifests.Function:
         returns = key.return_type or cres.signature.return_type
         signatures.append(_loop(cres, "ufunc wrapper", [*key.args, returns], codes))
     identity = _REORDERABLE if public.identity is None and public.reorderable else _IDENTITIES[public.identity]
-    facts = manifests.Ufunc(public.nin, public.nout, identity, None)
+    facts = attached.Ufunc(public.nin, public.nout, identity, None)
     return manifests.Function("ufunc", signatures=tuple(signatures), ufunc=facts, **_said(python_function(public)))
 
 
@@ -136,7 +136,7 @@ def _gufunc(public: Any, _wanted: Wanted, codes: Codes) -> manifests.Function:
         raise Refused(_NOT_YET)
     results = [builder._cres[each] for each in builder._sigs]
     signatures = tuple(_loop(cres, "gufunc wrapper", cres.signature.args, codes) for cres in results)
-    facts = manifests.Ufunc(len(builder.sin), len(builder.sout), builder.identity, builder.signature)
+    facts = attached.Ufunc(len(builder.sin), len(builder.sout), builder.identity, builder.signature)
     return manifests.Function("gufunc", signatures=signatures, ufunc=facts, **_said(builder.py_func))
 
 

@@ -15,7 +15,7 @@ from nbcache.glue.identity import cython
 from nbcache.glue.identity.roots import package_roots
 from nbcache.glue.published.verdicts import Refused
 from nbcache.passing import let_pass
-from nbcache.protocol import manifests
+from nbcache.protocol import attached
 from nbcache.published.natives import C_LIBRARY
 from nbcache.shared_libraries import build_of, capsule, exports_of, in_words, locate
 
@@ -27,13 +27,13 @@ _TOOLCHAIN = package_roots("numba", "llvmlite", "numpy", "nbcache")
 _OF_PYTHON = frozenset({"libpython", "python", "ld-linux", "ld-musl", "libgcc_s.so.1"})
 
 
-def at(where: int, what: str, name: str = "") -> manifests.Native:
+def at(where: int, what: str, name: str = "") -> attached.Native:
     """Describe what lies at an address, which code calls by *name* or by a pointer to it.  Raises Refused."""
     exported = cython.exported_as(where)
     if exported is not None:
         module, symbol = exported
         signature, _address = capsule(exports_of(sys.modules[module])[symbol])
-        return manifests.Native(what, module, "", "", symbol, 0, signature)
+        return attached.Native(what, module, "", "", symbol, 0, signature)
     found = locate(where)
     path = "" if found is None else os.path.realpath(os.fsdecode(found.file))
     build = None if found is None else build_of(path, found.base)
@@ -45,8 +45,8 @@ def at(where: int, what: str, name: str = "") -> manifests.Native:
     if library in C_LIBRARY:
         if not symbol:
             raise Refused(f"it calls {in_words(where)}, which has no name: take it by its name")
-        return manifests.Native(what, library, "", "", symbol, 0, "")
-    return manifests.Native(what, library, path, build, symbol, where - found.base, "")
+        return attached.Native(what, library, "", "", symbol, 0, "")
+    return attached.Native(what, library, path, build, symbol, where - found.base, "")
 
 
 def load(name: str) -> None:
@@ -58,7 +58,7 @@ def load(name: str) -> None:
         raise Refused(f"the library {name} can't be loaded: {error}") from error
 
 
-def called_by_name(symbols: Iterable[str]) -> dict[str, manifests.Native]:
+def called_by_name(symbols: Iterable[str]) -> dict[str, attached.Native]:
     """Describe the functions that code calls by the names of symbols, but for those that every node has.
 
     Raises Refused.

@@ -29,7 +29,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
 
-from nbcache import config, process
+from nbcache import environ, process
 from nbcache.errors import NbcacheError
 from nbcache.glue import marks
 from nbcache.glue.identity.bytecode import assigned_globals, nested_codes
@@ -125,7 +125,7 @@ def _from_here(maker: KeyMaker) -> dict[str, Any]:
     return {
         "path": tuple(map(_absolute, sys.path))[:MAX_ITEMS],
         "interpreter": sys.executable or "",
-        "settings": config.numba_settings(),
+        "settings": environ.numba_settings(),
         "toolchain": maker.conditions.summary(),
         "created": time.time(),
         "host": os.uname().nodename,

@@ -25,6 +25,7 @@ import nbcache  # noqa: E402  what it takes counts
 from nbcache.client import hook  # noqa: E402
 from nbcache.protocol import manifests  # noqa: E402
 from nbcache.published import load  # noqa: E402
+from nbcache.published.realize import realize  # noqa: E402
 
 nbcache.load("scaled")(np.arange(1000.0), 2.0)
 count = int(sys.argv[1])
@@ -40,7 +41,7 @@ for index in range(count):
         raw = store.names.read(name, None).manifest
         manifest = manifests.decode(raw)
         started = time.perf_counter()
-        function = load.realize(load.stored(raw, manifest, store))
+        function = realize(load.stored(raw, manifest, store))
         in_hand.append(time.perf_counter() - started)
     function(3.0)
     held.append(function)  # what nobody has is unmapped by who loads the next one
