@@ -10,7 +10,7 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -62,18 +62,22 @@ def encode_atom(value: object) -> bytes | None:
     encoder = _ATOMS.get(type(value))
     if encoder is not None:
         return encoder(value)
-    if isinstance(value, np.generic):
+    # Its class is asked, and not the value, which may do anything when somebody asks what it is.
+    kind = type(value)
+    if issubclass(kind, np.generic):
+        scalar = cast("np.generic", value)
         # A record can be assigned to.
-        fixed = type(value).__module__ == "numpy" and not value.dtype.hasobject and not isinstance(value, np.void)
-        return _encode_generic(value) if fixed else None
+        fixed = kind.__module__ == "numpy" and not scalar.dtype.hasobject and not issubclass(kind, np.void)
+        return _encode_generic(scalar) if fixed else None
     # Fields can be renamed.
-    return encode_value(value) if isinstance(value, np.dtype) and value.base.names is None else None
+    return encode_value(value) if issubclass(kind, np.dtype) and cast("np.dtype", value).base.names is None else None
 
 
 def encode_value(value: object) -> bytes | None:
     """The same for whatever a copy is as good as; a dtype's fields count by the names that they have now."""
-    if isinstance(value, np.dtype):
-        return None if list(extras_of(value)) else encode_dtype(value)
+    if issubclass(type(value), np.dtype):
+        dtype = cast("np.dtype", value)
+        return None if list(extras_of(dtype)) else encode_dtype(dtype)
     return encode_atom(value)
 
 
