@@ -108,16 +108,19 @@ _NUMBERS = frozenset({bool, int, float, complex})
 _SEED_IS_GIVEN = not sys.flags.hash_randomization or os.environ.get("PYTHONHASHSEED", "") not in {"", "random"}
 
 
-def encode_constant(value: object) -> bytes:
-    """The bytes of a constant the Python compiler can put into ``co_consts`` (no code objects)."""
-    found = encode_plain(value)
+def encode_constant(value: object, *, ordered: bool = True) -> bytes:
+    """The bytes of a constant the Python compiler can put into ``co_consts`` (no code objects).
+
+    *ordered*: whether the order of a frozen set may matter to somebody.
+    """
+    found = encode_plain(value, ordered=ordered)
     if found is None:
         msg = f"unknown constant of type {type(value).__name__}"
         raise TypeError(msg)
     return found
 
 
-def encode_plain(value: object) -> bytes | None:
+def encode_plain(value: object, *, ordered: bool = True) -> bytes | None:
     """The bytes of an atom, or of a tuple or frozen set of nothing else; None for all others."""
     encoder = _ATOMS.get(type(value))
     if encoder is not None:
@@ -131,7 +134,7 @@ def encode_plain(value: object) -> bytes | None:
     if type(value) is tuple:
         return _framed(b"(", b"".join(parts))
     # Numba puts them into a set in the order that processes share, and code that runs goes through them.
-    return _framed(b"{", b"".join(parts if have_one_order(value) else sorted(parts)))
+    return _framed(b"{", b"".join(parts if ordered and have_one_order(value) else sorted(parts)))
 
 
 def spelt(value: Any) -> str:
