@@ -11,6 +11,8 @@ from nbcache.records import Record
 
 ABSENT = object()
 """In the place of an original that there is none of."""
+WAKES = "wakes_the_client"
+"""What a descriptor has that wakes the client when it is read, and keeps the ``original`` that it is read for."""
 
 
 class Seam(Record):
@@ -31,7 +33,9 @@ class Seam(Record):
         """What the class or module holds, as `inspect.getattr_static` finds it, which takes ten times as long."""
         for holder in self.owner.__mro__ if isinstance(self.owner, type) else (self.owner,):
             if self.name in vars(holder):
-                return vars(holder)[self.name]
+                found = vars(holder)[self.name]
+                # While the client is being woken, what woke it still stands there.
+                return found.original if getattr(found, WAKES, False) else found
         return ABSENT
 
     def problem(self) -> str | None:

@@ -313,16 +313,3 @@ def _anonymous_names() -> Iterator[int]:
     process = int.from_bytes(os.urandom(8), "little")
     # No generator: an exception that a signal raises inside one ends it for good.
     return itertools.count(int(f"2{process:020d}{0:09d}"))
-
-
-class UniqueIds:
-    """Stands in for ``FunctionIdentity._unique_ids``."""
-
-    def __init__(self, frames: FrameStack) -> None:
-        self._frames = frames
-
-    def __iter__(self) -> UniqueIds:
-        return self
-
-    def __next__(self) -> int:
-        return self._frames.next_unique_id()

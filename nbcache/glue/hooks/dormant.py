@@ -97,6 +97,9 @@ class _Alarm:
 class _Tripwire:
     """A descriptor in the place of another one, the same but for what reading it sets off."""
 
+    wakes_the_client = True
+    """As `nbcache.glue.replacing` knows it, which isn't imported for this."""
+
     def __init__(self, original: Any) -> None:
         self.original = original
         self.alarm: _Alarm | None = None

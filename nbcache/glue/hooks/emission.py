@@ -14,7 +14,7 @@ from numba.core import (
 from numba.core.dispatcher import Dispatcher
 
 from nbcache.glue import marks
-from nbcache.glue.capture.compilations import FrameStack, UniqueIds
+from nbcache.glue.capture.compilations import FrameStack
 from nbcache.glue.entries import externals
 from nbcache.passing import let_pass, suppressed
 
@@ -85,9 +85,22 @@ def noted_modules(original: Any, _session: Session) -> Any:
     return add_llvm_module
 
 
-def unique_ids(_original: Any, session: Session) -> Any:
-    """Take the counter in symbol names from the compilation that is open."""
-    return UniqueIds(session.frames)
+def unique_ids(original: Any, session: Session) -> Any:
+    """Take the number in symbol names from the compilation that is open.
+
+    Numba's own is taken as well: others may have put theirs in the place of its counter, before or since, and what they
+    count doesn't say which build a name belongs to.
+    """
+    from_function = original.__func__
+
+    @functools.wraps(from_function)
+    def identified(cls: Any, pyfunc: Any) -> Any:
+        identity = from_function(cls, pyfunc)
+        identity.unique_id = session.frames.next_unique_id()
+        identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
+        return identity
+
+    return classmethod(identified)
 
 
 class _Pickles:

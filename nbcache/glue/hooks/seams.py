@@ -214,8 +214,9 @@ def table() -> list[Seam]:
             observing.code_that_is_read, ("self", "func_id"),
         ),
         Seam(
-            bytecode.FunctionIdentity, "_unique_ids",
-            "symbol names come from a process-wide counter otherwise (numba#10486)", emission.unique_ids,
+            bytecode.FunctionIdentity, "from_function",
+            "symbol names come from a process-wide counter otherwise (numba#10486)",
+            emission.unique_ids, ("cls", "pyfunc"),
         ),
         Seam(
             _OverloadFunctionTemplate, "_get_impl", "other people's choosers and their answers are noted",

@@ -346,11 +346,25 @@ def _digest(code: CodeType) -> bytes:
         ).encode(),
         getattr(code, "co_exceptiontable", b""),
     ]
+    in_no_order = _only_searched(code)
     parts += [
-        plan_of(const).digest if isinstance(const, CodeType) else encode_constant(const) for const in code.co_consts
+        plan_of(const).digest if isinstance(const, CodeType) else encode_constant(const, ordered=i not in in_no_order)
+        for i, const in enumerate(code.co_consts)
     ]
     content = b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "little"), part)])
     return hashlib.blake2b(content, digest_size=32, person=b"nbcache code").digest()
+
+
+def _only_searched(code: CodeType) -> set[int]:
+    """Which of the constants are frozen sets that nobody goes through: it is only asked what is in them."""
+    sets = {i for i, const in enumerate(code.co_consts) if type(const) is frozenset}
+    if not sets:
+        return sets
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        if step.opcode in dis.hasconst and (following is None or following.opcode != _CONTAINS_OP):
+            sets.discard(step.arg if step.arg is not None else -1)
+    return sets
 
 
 class Wanted:

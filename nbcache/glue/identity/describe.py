@@ -78,7 +78,7 @@ class Describers:
             leaf = leaf_of(obj)
             if leaf is not None:
                 return leaf
-        name = None if is_numba_type(obj) or isinstance(obj, np.ndarray) else toolchain_name(obj)
+        name = None if is_numba_type(obj) or issubclass(type(obj), np.ndarray) else toolchain_name(obj)
         if name is None and compiled:
             name = drawing_name(obj)
         if not compiled and tells(name):
@@ -117,7 +117,7 @@ class Describers:
         """Add what no describer knows: which of its namesakes it is, and what a subclass adds to the *base*."""
         if not node.title:
             node.title = type(obj).__name__
-        ordinal = self._ordinal(obj.target if isinstance(obj, Referred) else obj)
+        ordinal = self._ordinal(obj.target if issubclass(type(obj), Referred) else obj)
         if ordinal is not None:
             node.part("among namesakes", repr(ordinal).encode(), str(ordinal))
         node.compiled = compiled and is_class_of_values(type(obj))

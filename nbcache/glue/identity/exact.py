@@ -10,7 +10,7 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -62,18 +62,22 @@ def encode_atom(value: object) -> bytes | None:
     encoder = _ATOMS.get(type(value))
     if encoder is not None:
         return encoder(value)
-    if isinstance(value, np.generic):
+    # Its class is asked, and not the value, which may do anything when somebody asks what it is.
+    kind = type(value)
+    if issubclass(kind, np.generic):
+        scalar = cast("np.generic", value)
         # A record can be assigned to.
-        fixed = type(value).__module__ == "numpy" and not value.dtype.hasobject and not isinstance(value, np.void)
-        return _encode_generic(value) if fixed else None
+        fixed = kind.__module__ == "numpy" and not scalar.dtype.hasobject and not issubclass(kind, np.void)
+        return _encode_generic(scalar) if fixed else None
     # Fields can be renamed.
-    return encode_value(value) if isinstance(value, np.dtype) and value.base.names is None else None
+    return encode_value(value) if issubclass(kind, np.dtype) and cast("np.dtype", value).base.names is None else None
 
 
 def encode_value(value: object) -> bytes | None:
     """The same for whatever a copy is as good as; a dtype's fields count by the names that they have now."""
-    if isinstance(value, np.dtype):
-        return None if list(extras_of(value)) else encode_dtype(value)
+    if issubclass(type(value), np.dtype):
+        dtype = cast("np.dtype", value)
+        return None if list(extras_of(dtype)) else encode_dtype(dtype)
     return encode_atom(value)
 
 
@@ -104,16 +108,19 @@ _NUMBERS = frozenset({bool, int, float, complex})
 _SEED_IS_GIVEN = not sys.flags.hash_randomization or os.environ.get("PYTHONHASHSEED", "") not in {"", "random"}
 
 
-def encode_constant(value: object) -> bytes:
-    """The bytes of a constant the Python compiler can put into ``co_consts`` (no code objects)."""
-    found = encode_plain(value)
+def encode_constant(value: object, *, ordered: bool = True) -> bytes:
+    """The bytes of a constant the Python compiler can put into ``co_consts`` (no code objects).
+
+    *ordered*: whether the order of a frozen set may matter to somebody.
+    """
+    found = encode_plain(value, ordered=ordered)
     if found is None:
         msg = f"unknown constant of type {type(value).__name__}"
         raise TypeError(msg)
     return found
 
 
-def encode_plain(value: object) -> bytes | None:
+def encode_plain(value: object, *, ordered: bool = True) -> bytes | None:
     """The bytes of an atom, or of a tuple or frozen set of nothing else; None for all others."""
     encoder = _ATOMS.get(type(value))
     if encoder is not None:
@@ -127,7 +134,7 @@ def encode_plain(value: object) -> bytes | None:
     if type(value) is tuple:
         return _framed(b"(", b"".join(parts))
     # Numba puts them into a set in the order that processes share, and code that runs goes through them.
-    return _framed(b"{", b"".join(parts if have_one_order(value) else sorted(parts)))
+    return _framed(b"{", b"".join(parts if ordered and have_one_order(value) else sorted(parts)))
 
 
 def spelt(value: Any) -> str:

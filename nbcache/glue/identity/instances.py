@@ -96,9 +96,10 @@ def add_state(node: Node, obj: Any, *, beyond: type = object) -> None:
     if asked or (known is not native and native is not beyond):
         _add_reduction(node, obj, native)
         pythonic = [base for base in pythonic if not is_toolchain_module(base.__module__)]
-    if isinstance(obj, BaseException):  # whose pickles say what they were made with, and not what was set later
+    if issubclass(cls, BaseException):  # whose pickles say what they were made with, and not what was set later
         pythonic += (base for base in cls.__mro__ if is_native(base))
-        node.value("raised from", (obj.__cause__, obj.__context__))
+        causes = [vars(BaseException)[name].__get__(obj) for name in ("__cause__", "__context__")]
+        node.value("raised from", tuple(causes))
     _add_slots(node, obj, pythonic)
     _add_dictionary(node, obj)
 
@@ -225,11 +226,12 @@ def dictionary_of(obj: object) -> dict[str, Any] | None:
         return cast("dict[str, Any]", _LOCAL.__getattribute__(cast("Any", obj), "__dict__"))
     if issubclass(kind, type):
         return cast("dict[str, Any]", _GET_MEMBERS(obj))
-    return cast("dict[str, Any]", _GET_DICT(obj, None)) if kind.__dictoffset__ else None
+    return cast("dict[str, Any]", _GET_DICT(id(obj), None)) if kind.__dictoffset__ else None
 
 
 _GET_MEMBERS = vars(type)["__dict__"].__get__
-_GET_DICT = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
+# By its address: ctypes asks an object that it is to hand on for its class, which runs what the program has there.
+_GET_DICT = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(
     ("PyObject_GenericGetDict", ctypes.pythonapi)
 )
 

@@ -164,6 +164,9 @@ def toolchain_name(obj: object) -> str | None:
 
     Closures, instances, and what others put in the place of a definition have no such name: None.
     """
+    if type(type.__getattribute__(type(obj), "__getattribute__")) is FunctionType:
+        # A class of a program's, whose instances may do anything when they are asked. None of the toolchain's has it.
+        return None
     module = getattr(obj, "__module__", None)
     if module is None:
         # Builtin methods of modules such as math keep their module in __self__.

@@ -70,3 +70,22 @@ def test_each_instruction_that_loads_or_stores_local_variables_is_known():
 )  # fmt: skip
 def test_imports_are_found_by_level_and_names(body, level, names):
     assert imported._statements_in(code_of(body)) == [(level, "a.b", names)]
+
+
+def test_the_order_of_a_set_counts_where_somebody_goes_through_it():
+    """With a seed that is given, sets of texts have an order, and another one with another seed."""
+    one, other = frozenset([0, 8]), frozenset([8, 0])
+    assert list(one) != list(other)
+
+    def digests(source):
+        code = compile(source, "", "eval")
+        with_other = tuple(other if const == one else const for const in code.co_consts)
+        assert one in code.co_consts
+        return {
+            bytecode.plan_of(code.replace(co_consts=consts)).digest
+            for consts in (tuple(one if const == one else const for const in code.co_consts), with_other)
+        }
+
+    assert len(digests("x in {0, 8}")) == 1
+    assert len(digests("x not in {0, 8} or y in {0, 8}")) == 1
+    assert len(digests("[y for y in {0, 8}] if x in {0, 8} else 0")) == 2

@@ -699,3 +699,36 @@ def test_an_empty_name_a_lost_owner_or_an_edge_to_itself_is_no_description():
 def test_nothing_looks_into_what_nbcache_keeps_of_a_process():
     """Some of it is an array over all of its memory."""
     assert look(Mutations()) is None
+
+
+ASKED = """
+asked = []
+
+
+class C({base}):
+    {slots}
+
+    def __getattribute__(self, name):
+        asked.append(name)
+        return {base}.__getattribute__(self, name)
+
+
+held = C()
+held.K = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "slots"),
+    [("object", ""), ("dict", ""), ("int", ""), ("object", '__slots__ = ("K",)'), ("list", '__slots__ = ("K",)')],
+)
+def test_an_object_is_not_asked_what_it_is(base, slots):
+    """Proxies load what they stand for when they are asked for their class, and deprecated ones warn."""
+    names = namespace(ASKED.format(base=base, slots=slots))
+    names["asked"].clear()
+    found = look(names["held"])
+    assert found[2].unchanged()
+    assert names["asked"] == []
+    names["held"].K = 4
+    assert not found[2].unchanged()
+    assert look(names["held"])[0] != found[0]
