@@ -24,6 +24,7 @@ import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
+import nbcache.published.realize  # noqa: F401  before a fork its lock is taken behind this one's, as by who looks
 from nbcache.errors import NbcacheError
 from nbcache.passing import let_pass
 
