@@ -87,7 +87,7 @@ class CudaUnit(Unit):
         self._told = self._registrations.digest()
         parts.append(("registrations", self._told))
         if self._told:  # code that runs while compiling and may read all of a class
-            parts.append(("what isn't read", self.maker.engine.digest(self.unread())))
+            parts.append(("what isn't read", self.maker.engine.digest(self.unread(stubs=True))))
         if self._tells_lines():
             parts.append(("lines of the source", self._debug_lines()))
         return parts

@@ -109,6 +109,7 @@ class ExtensionIndex:
         self._ahead: frozenset[str] = frozenset()
         self._early: set[tuple[object, ...]] = set()
         """What isn't late."""
+        self.has_rewrites = False
         self.generation = 0
         self.ambiguities = 0
         """A number that grows when an `ordinal` changes."""
@@ -375,6 +376,7 @@ class ExtensionIndex:
         for kind, classes in rewrite_registry.rewrites.items():
             news = self._news(rewrite_registry, kind, classes)
             for cls in () if are_numbas(news, []) else filter(is_others, news):
+                self.has_rewrites = True
                 self._file(EVERYTHING, f"rewrite {kind}", None, cls, rank=classes.index(cls))
 
     def _read_tables(self, changed: list[str]) -> None:

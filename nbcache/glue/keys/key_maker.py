@@ -209,10 +209,14 @@ class KeyMaker:
         return all(map(self.extensions.is_asked_again, registered))
 
     def _looked_at(self, unit: Any, consulted: Consulted) -> list[object]:
-        """What Numba itself doesn't read of a unit, where somebody's code runs that isn't asked again: it may do so."""
-        if not self._runs_others(unit) and self._asks_again(consulted):
+        """What Numba itself doesn't read of a unit, where somebody's code runs that isn't asked again: it may do so.
+
+        Types lead to classes. To functions that are only named leads what is compiled, which passes have.
+        """
+        passes = self._runs_others(unit) or self.extensions.has_rewrites
+        if not passes and self._asks_again(consulted):
             return []
-        found: list[object] = unit.unread()
+        found: list[object] = unit.unread(stubs=passes)
         return found
 
     def objection_besides(self, unit: Any, consulted: Consulted) -> str | None:

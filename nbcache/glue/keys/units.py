@@ -249,11 +249,11 @@ class Unit:
             self._reach = Reach(nodes.values(), beyond, lambda: self.maker.nodes_chosen(self.asks))
         return self._reach
 
-    def unread(self) -> list[object]:
-        """The classes of which no more counts than what Numba reads to know their values, and stubs."""
+    def unread(self, *, stubs: bool) -> list[object]:
+        """The classes of which no more counts than what Numba reads to know their values, and *stubs* if asked for."""
         found = {id(node.obj): node.obj for node in self._all_nodes() if node.reached_compiled}
         classes = (each for each in found.values() if isinstance(each, type) and is_class_of_values(each))
-        return [*classes, *(each.target for each in found.values() if isinstance(each, Stub))]
+        return [*classes, *(each.target for each in found.values() if stubs and isinstance(each, Stub))]
 
     def _all_nodes(self) -> Iterator[Node]:
         yield from self._own_nodes()
