@@ -238,6 +238,21 @@ def _include_existing(session: Session, callee: Any, args: tuple[Any, ...]) -> N
             frame.taint = frame.taint or "it uses a function that was compiled before the cache was switched on"
 
 
+def used_as_it_is(original: Any, session: Session) -> Any:
+    """Where code takes an overload that is there, without a compilation: that of a function with a signature, say."""
+
+    @functools.wraps(original)
+    def take(self: Any, sig: Any) -> Any:
+        if len(session.frames):
+            args, _return_type = _normalized(sig)
+            if args in vars(self).get("overloads", ()):
+                _include_existing(session, self, args)
+                session.frames.note(*effects.remembered(self, args))
+        return original(self, sig)
+
+    return take
+
+
 def for_cpu(self: Any, *_args: Any) -> bool:
     """Whether what is compiled is for the processor."""
     return self.targetdescr is cpu_target

@@ -77,6 +77,14 @@ def table() -> list[Seam]:
             compiling.in_one_frame, ("self", "args", "return_type"),
         ),
         Seam(
+            Dispatcher, "get_overload", "a callee that isn't compiled any more was made of something, too",
+            compiling.used_as_it_is, ("self", "sig"),
+        ),
+        Seam(
+            Dispatcher, "get_compile_result", "the same of a function that is passed on",
+            compiling.used_as_it_is, ("self", "sig"),
+        ),
+        Seam(
             Dispatcher, "disable_compile", "from then on the overloads that hits promised can't be compiled",
             compiling.complete_first, ("self", "val"),
         ),

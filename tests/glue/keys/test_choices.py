@@ -156,3 +156,37 @@ def test_what_may_warn_while_it_makes_code_is_found(run):
     """Warnings are listened to while something is compiled, so another function stands there meanwhile."""
     assert run(WARNS) == ("8 3\n", "")
     assert run(WARNS) == ("8 0\n", "")
+
+
+EAGER = """
+from numba.extending import register_jitable
+
+@register_jitable
+def helper(x):
+    return x + 1
+
+@njit("int64(int64)")
+def plus(x):
+    return helper(x)
+
+@njit("int64(int64)")
+def times(x):
+    return helper(x) * 100
+
+@njit
+def direct(x):
+    return times(x)
+
+@njit
+def passed_on(i, x):
+    return (plus, times)[i](x)
+
+print(direct(2), passed_on(1, 2), nbcache.stats()["builds_count"])
+"""
+
+
+def test_what_calls_a_function_with_a_signature_depends_on_what_is_chosen_for_that(run):
+    """Numba takes the overload that is there, and asks for no compilation."""
+    assert run(EAGER)[0].split()[:2] == ["300", "300"]
+    assert run(EAGER)[0] == "300 300 0\n"
+    assert run(EAGER.replace("x + 1", "x + 2"))[0].split()[:2] == ["400", "400"]
