@@ -12,7 +12,7 @@ import inspect
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
-from itertools import filterfalse
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from numba.core import (
@@ -398,7 +398,9 @@ def ask_session(attribute: str) -> Callable[[Any, Session], Any]:
     def replace(original: Any, session: Session) -> Any:
         def enable_caching(self: Any) -> None:
             """``cache=True``."""
-            if any(map(_claims(self), filterfalse(is_toolchain_definition, CacheImpl._locator_classes))):
+            # Numba asks them in this order.
+            others = takewhile(lambda locator: not is_toolchain_definition(locator), CacheImpl._locator_classes)
+            if any(map(_claims(self), others)):
                 original(self)
             else:
                 setattr(self, attribute, SessionCache(self, session))

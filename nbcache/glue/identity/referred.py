@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core.typing.typeof import typeof_impl
 
-from nbcache.glue.identity.ownership import module_name, resolve, toolchain_name
+from nbcache.glue.identity.ownership import has_toolchain_globals, module_name, resolve
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.node import Node
@@ -65,8 +65,11 @@ def refer(node: Node, label: str, value: object) -> bool:
 
 
 def refer_to_stub(node: Node, label: str, value: object) -> bool:
-    """Add to *node*, of compiled code, a reference to what `Stub` is for; False if *value* has to be described."""
-    if type(value) is not FunctionType or toolchain_name(value) is not None:
+    """Add to *node*, of compiled code, a reference to what `Stub` is for; False if *value* has to be described.
+
+    What is chosen for a function of the toolchain's nobody asks again.
+    """
+    if type(value) is not FunctionType or has_toolchain_globals(value):
         return False
     node.watch_size(value.__dict__)
     # Where something is set on it, as its type may be, or somebody gives functions a type, Numba asks for more.

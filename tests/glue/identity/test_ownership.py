@@ -52,7 +52,7 @@ def test_a_callee_in_a_copy_of_a_toolchain_namespace_counts(digest):
 def test_code_in_a_toolchain_modules_own_namespace_is_somebodys(digest, monkeypatch):
     monkeypatch.setattr(math, "g", None, raising=False)
     monkeypatch.setattr(math, "K", 1, raising=False)
-    executed("def g(x):\n    return x + K\n", vars(math))
+    math.g = njit(executed("def g(x):\n    return x + K\n", vars(math))["g"])
     f = njit(executed("import math\ndef f(x):\n    return math.g(x)\n", {"__name__": "case"})["f"])
     first = digest(f)
     math.K = 2
@@ -161,7 +161,7 @@ def test_a_script_beside_the_program_with_a_name_of_the_library(tmp_path, place)
     for k in (1, 2):
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).write_text(
-            f"from numba import njit\nK = {k}\ndef g(x):\n    return x * K\n@njit\ndef helper(x):\n    return g(x)\n"
+            f"from numba import njit\nK = {k}\n@njit\ndef g(x):\n    return x * K\n@njit\ndef helper(x):\n    return g(x)\n"
         )
         outcomes.append(run(tmp_path, PYTHONDONTWRITEBYTECODE="1"))
     assert outcomes[0][0] != outcomes[1][0]
