@@ -82,10 +82,7 @@ def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = Fals
     def replace(original: Any, session: Session) -> Any:
         @functools.wraps(original)
         def compile_in_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not covers(self, *args, **kwargs):
-                return original(self, *args, **kwargs)
-            if _is_kept_elsewhere(getattr(self, attribute)):
-                session.frames.taint("it uses a function that a package keeps in a cache of its own")
+            if not covers(self, *args, **kwargs) or _leaves_to_package(session, getattr(self, attribute)):
                 return original(self, *args, **kwargs)
             # Made under a lock of its own, within which Numba takes the compiler's: so never the other way round.
             cpu_target.target_context  # noqa: B018
@@ -410,10 +407,13 @@ def ask_session(attribute: str) -> Callable[[Any, Session], Any]:
     return replace
 
 
-def _is_kept_elsewhere(cache: Any) -> bool:
-    """Whether it is a file cache in which Numba keeps code where a package says."""
+def _leaves_to_package(session: Session, cache: Any) -> bool:
+    """Whether it is a file cache in which Numba keeps code where a package says; then what uses that isn't stored."""
     locator = getattr(getattr(cache, "_impl", None), "_locator", None)
-    return locator is not None and not is_toolchain_definition(type(locator))
+    if locator is None or is_toolchain_definition(type(locator)):
+        return False
+    session.frames.taint("it uses a function that a package keeps in a cache of its own")
+    return True
 
 
 def _claims(owner: Any) -> Callable[[Any], bool]:
