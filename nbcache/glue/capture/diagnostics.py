@@ -18,6 +18,7 @@ from numba.core.ir import Loc
 from nbcache.glue import marks
 from nbcache.glue.capture import placeholders
 from nbcache.glue.capture.compilations import Caveat
+from nbcache.glue.identity.state import LISTENED_TO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,9 +43,9 @@ class Watch:
         """Watch what this thread warns of."""
         self._thread = threading.get_ident()
         self._by_text.clear()
-        for name, make in (("warn", self._warn), ("warn_explicit", self._warn_explicit)):
+        for name in LISTENED_TO:
             original = getattr(warnings, name)
-            replacement = make(original)
+            replacement = getattr(self, f"_{name}")(original)
             marks.listen_for(original, replacement)
             self._replaced.append((name, original, replacement))
             setattr(warnings, name, replacement)

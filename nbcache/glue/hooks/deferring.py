@@ -342,7 +342,6 @@ def loaded_whole(original: Any, session: Session) -> Any:
             session.maker.fill = None
             load()
             with compiler_lock.global_compiler_lock._lock:
-                cpu_target.typing_context.refresh()
                 cpu_target.target_context.refresh()
 
     session.maker.fill = fill

@@ -14,7 +14,7 @@ from types import (
     FunctionType,
     ModuleType,
 )
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numba.core import types
@@ -117,7 +117,7 @@ class Describers:
         """Add what no describer knows: which of its namesakes it is, and what a subclass adds to the *base*."""
         if not node.title:
             node.title = type(obj).__name__
-        ordinal = self._ordinal(obj.target if type(obj) is Referred or type(obj) is Stub else obj)
+        ordinal = self._ordinal(cast("Referred", obj).target if issubclass(type(obj), Referred) else obj)
         if ordinal is not None:
             node.part("among namesakes", repr(ordinal).encode(), str(ordinal))
         node.compiled = compiled and is_class_of_values(type(obj))

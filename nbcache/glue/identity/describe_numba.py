@@ -6,7 +6,6 @@ import functools
 import inspect
 import re
 import weakref
-from contextlib import suppress
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from numba.core.typing.templates import AttributeTemplate, FunctionTemplate, Sig
 from nbcache.glue import marks
 from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
-from nbcache.glue.identity.ownership import is_toolchain_definition, module_name, toolchain_name
+from nbcache.glue.identity.ownership import cell_values, is_toolchain_definition, module_name, toolchain_name
 from nbcache.glue.identity.past import past_of
 from nbcache.glue.identity.referred import refer
 
@@ -45,7 +44,9 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     node.compiled &= dispatcher.targetoptions.get("inline", "never") == "never" and toolchain_name(pipeline) is not None
     edge_to_code(node, "py_func", dispatcher.py_func)
     if dispatcher.targetoptions.get("forceobj"):
-        _refer_to_closures(node, dispatcher.py_func)
+        # Code in object mode has the functions that it closes over, and calls them.
+        for value in cell_values(dispatcher.py_func):
+            refer(node, "closes over", value)
     if dispatcher._compiler.py_func is not dispatcher.py_func:  # somebody exchanged one of them
         edge_to_code(node, "compiled", dispatcher._compiler.py_func)
     _describe_frozen_defaults(node, dispatcher)
@@ -69,13 +70,6 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
         node.part("overloads made from", node.check(_overloads_made_from, weakref.ref(dispatcher)))
         for i, cres in enumerate(dispatcher.overloads.values()):
             node.value(f"overload {i}", (*cres.signature.args, cres.signature.return_type))
-
-
-def _refer_to_closures(node: Node, function: Any) -> None:
-    """Code that is Python's own way of running a function has those that the function closes over, and calls them."""
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
-        with suppress(ValueError):  # it is empty
-            refer(node, f"closure {name}", cell.cell_contents)
 
 
 _COMPILER = (

@@ -210,7 +210,7 @@ def describe_environment(node: Node, label: str, names: frozenset[str]) -> None:
             node.value(f"{label}.environ[{name!r}]", os.environ[name])
 
 
-LISTENED_TO = frozenset({"warn", "warn_explicit"})
+LISTENED_TO = ("warn", "warn_explicit")
 """What of `warnings` is listened to while something is compiled (diagnostics.py)."""
 
 
