@@ -52,7 +52,7 @@ class Caveat(Record):
 
     ``text``: the message, or that of a Numba warning without the place; ``place``: (filename, line,
     column, at a decorator) of a Numba warning; ``module``: whose registry says what was shown
-    before, None for one that is shown each time.
+    before, None for one that is shown each time; ``comes_again``: whether a hit runs again what gave it.
     """
 
     category: type[Warning]
@@ -61,6 +61,7 @@ class Caveat(Record):
     filename: str
     line: int
     module: str | None
+    comes_again: bool
 
 
 class Frame:
@@ -151,7 +152,7 @@ class FrameStack(threading.local):
 
     def __init__(
         self,
-        watch: Callable[[list[Frame]], Listener],
+        watch: Callable[[Callable[[], Iterator[tuple[Frame, bool]]]], Listener],
         witness: Callable[[Callable[[str], None]], PausedListener],
         maker: Registrar,
     ) -> None:
@@ -179,6 +180,13 @@ class FrameStack(threading.local):
         frames = self._frames
         return frames[-1].consulted.asked_at[generation] if frames else None
 
+    def listening(self) -> Iterator[tuple[Frame, bool]]:
+        """The open frames, innermost first, each with whether what happens in it now will happen again on a hit."""
+        away = 0 if self._witness is None else self._witness.paused
+        for frame in reversed(self._frames):
+            yield frame, bool(away)
+            away = away or frame.away
+
     def key_of(self, owner: object, args: tuple[Any, ...]) -> str:
         """The key of what is being compiled for *owner*, "" if nothing is: the other half of a recursion."""
         return next((unit.key for unit in self.units() if unit.args == args and unit.owner is owner), "")
@@ -200,7 +208,7 @@ class FrameStack(threading.local):
             frame.consulted.conflict = frame.reason or "nobody knows what it was made of"
         if frame.outer is None:
             if self._watch is None or self._witness is None:
-                self._watch, self._witness = self._new_watch(self._frames), self._new_witness(self.taint)
+                self._watch, self._witness = self._new_watch(self.listening), self._new_witness(self.taint)
             self._watch.start()
             _watching[threading.get_ident()] = (self._watch, self._witness)
         if frame.others_may_run:  # else there is nobody to look at, and Python tells of a lot

@@ -21,7 +21,7 @@ from nbcache.glue.capture.compilations import Caveat
 from nbcache.glue.identity.state import LISTENED_TO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from nbcache.glue.capture.compilations import Frame
 
@@ -33,16 +33,19 @@ class Watch:
     their place: only what comes under a frame's own filters counts for that frame.
     """
 
-    def __init__(self, frames: Sequence[Frame]) -> None:
+    def __init__(self, frames: Callable[[], Iterable[tuple[Frame, bool]]]) -> None:
         self._frames = frames
         self._thread = 0
         self._replaced: list[tuple[str, Any, Any]] = []
         self._by_text: dict[str, NumbaWarning] = {}
+        self._coming_again: set[tuple[object, ...]] = set()
+        """What Numba holds back for now, and the frame that a hit gives it to again."""
 
     def start(self) -> None:
         """Watch what this thread warns of."""
         self._thread = threading.get_ident()
         self._by_text.clear()
+        self._coming_again.clear()
         for name in LISTENED_TO:
             original = getattr(warnings, name)
             replacement = getattr(self, f"_{name}")(original)
@@ -82,23 +85,31 @@ class Watch:
 
     def _note(self, message: Any, category: Any, filename: str, line: int, module: str | None) -> None:
         text, place = str(message), None
+        given: tuple[object, ...] = (text, filename, line)
         if isinstance(message, NumbaWarning):
             self._by_text[text] = message
-        numba_warning = self._by_text.get(text)
         if isinstance(message, Warning):
             category = type(message)
-        if numba_warning is not None and issubclass(category, NumbaWarning):
-            text, loc = str(numba_warning.msg), numba_warning.loc
-            if isinstance(loc, Loc):
-                place = (loc.filename, loc.line, loc.col, loc.maybe_decorator)
-        caveat = Caveat(category, text, place, filename, line, module)
-        for frame in self._frames:
+        if issubclass(category, NumbaWarning):
+            given = (text,)  # where it was given, and how often, is forgotten while it is held back
+            numba_warning = self._by_text.get(text)
+            if numba_warning is not None:
+                text, loc = str(numba_warning.msg), numba_warning.loc
+                if isinstance(loc, Loc):
+                    place = (loc.filename, loc.line, loc.col, loc.maybe_decorator)
+        for frame, comes_again in self._frames():
+            again = comes_again or (*given, frame) in self._coming_again
             if frame.filters is warnings.filters:
-                frame.caveats.append(caveat)
+                frame.caveats.append(Caveat(category, text, place, filename, line, module, again))
+            elif again:
+                self._coming_again.add((*given, frame))
 
 
 def pack(frame: Frame) -> list[tuple[Any, ...]]:
-    """What *frame* was warned of, for an entry's metadata; places in it are tokens."""
+    """What *frame* was warned of, for an entry's metadata; places in it are tokens.
+
+    What warns again on a hit itself, as somebody's chooser does that is asked again, needn't be repeated.
+    """
     return [
         (
             caveat.category,
@@ -108,6 +119,7 @@ def pack(frame: Frame) -> list[tuple[Any, ...]]:
             caveat.module,
         )
         for caveat in frame.caveats
+        if not caveat.comes_again
     ]
 
 

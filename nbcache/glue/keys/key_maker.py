@@ -195,13 +195,15 @@ class KeyMaker:
                 unread = self._looked_at(frame.unit, consulted)
                 consulted.unread = self.engine.digest(unread) if unread else b""
                 self.marked.complete(frame.unit, consulted)
-                consulted.declined = self.installed.edition if self._declined(consulted) else b""
+                consulted.declined = self.installed.edition if self._declined(frame) else b""
             except Unidentifiable as exc:
                 consulted.conflict = str(exc)
 
-    def _declined(self, consulted: Consulted) -> bool:
+    def _declined(self, frame: Frame) -> bool:
         """Whether all that others have registered for it was asked, or would have been, and had nothing to say."""
+        consulted = frame.consulted
         said_nothing = all(self.choices.is_nothing(ask.answer) for ask in consulted.asks)
+        said_nothing = said_nothing and not any(caveat.comes_again for caveat in frame.caveats)
         return said_nothing and not consulted.ran and self._asks_again(consulted)
 
     def _asks_again(self, consulted: Consulted) -> bool:
@@ -380,7 +382,7 @@ def frame_stack(maker: KeyMaker) -> FrameStack:
 # A process that only hits opens no compilation, and needs neither of these modules.
 
 
-def _watch(frames: list[Frame]) -> Listener:
+def _watch(frames: Callable[[], Iterator[tuple[Frame, bool]]]) -> Listener:
     from nbcache.glue.capture.diagnostics import Watch
 
     return Watch(frames)

@@ -190,3 +190,55 @@ def test_what_calls_a_function_with_a_signature_depends_on_what_is_chosen_for_th
     assert run(EAGER)[0].split()[:2] == ["300", "300"]
     assert run(EAGER)[0] == "300 300 0\n"
     assert run(EAGER.replace("x + 1", "x + 2"))[0].split()[:2] == ["400", "400"]
+
+
+CHOOSERS_WARN = """
+import warnings
+from numba import types
+from numba.extending import intrinsic, overload, register_jitable
+
+def plain(x):
+    pass
+
+@overload(plain)
+def choose_plain(x):
+    warnings.warn("plain")
+    return lambda x: x + 1
+
+def put_in(x):
+    pass
+
+@overload(put_in, inline="always")
+def choose_put_in(x):
+    warnings.warn("put in")
+    return lambda x: x + 2
+
+@intrinsic
+def same(context, x):
+    warnings.warn("typed")
+    def code(context, builder, signature, args):
+        warnings.warn("made")
+        return args[0]
+    return types.int64(x), code
+
+@njit
+def inner(x):
+    return plain(x)
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    @njit
+    def f(x):
+        return inner(x) + plain(x) + put_in(x) + same(x)
+    print(f(3))
+    print(sorted(str(each.message) for each in caught if each.category is UserWarning))
+print(nbcache.stats()["builds_count"])
+"""
+
+
+def test_a_chooser_that_warns_does_so_once_on_a_hit(run):
+    """It is asked again, and so warns itself; what only a compilation runs is repeated."""
+    first, builds = run(CHOOSERS_WARN)[0].rsplit("\n", 2)[:2]
+    assert first.splitlines()[0] == "16" and int(builds) > 0
+    assert run(CHOOSERS_WARN)[0] == f"{first}\n0\n"
+    assert run(CHOOSERS_WARN, NBCACHE_DISABLE="1")[0].startswith(first)
