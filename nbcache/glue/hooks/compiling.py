@@ -30,6 +30,7 @@ from numba.core.typing.typeof import typeof
 from numba.np import numpy_support
 
 from nbcache.glue.entries import meta
+from nbcache.glue.hooks import observing
 from nbcache.glue.identity.ownership import has_toolchain_globals, is_toolchain_definition
 from nbcache.glue.identity.past import past_of
 from nbcache.glue.overloads import effects
@@ -92,7 +93,7 @@ def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = Fals
                 signature = args[0] if args else self._sig
                 types_asked, return_type = _normalized(signature)
                 if depth:
-                    _include_existing(session, self, types_asked)
+                    _include_existing(session, self, types_asked, return_type)
                 try:
                     asks = has_past and _is_numbas(original) and _may_ask(self, types_asked)
                     terms = session.history.compiling(self, types_asked, return_type) if has_past else _NO_TERMS
@@ -109,14 +110,14 @@ def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = Fals
                     raise
                 finally:
                     closed = session.frames.pop_to(depth)
+                    observing.failed(self, types_asked, return_type, closed if compiled is None else None)
                     _give_back(self, attribute, before, signature)
                     if not depth:
                         compiled = session.loaded(self, compiled)
                 if closed is not None:
                     past_of(self).consulted[types_asked] = closed
                 if depth:
-                    uses = (terms.use(),) if has_past else ()
-                    session.frames.note(*effects.remembered(self, types_asked), *uses)
+                    session.frames.note(*effects.remembered(self, types_asked), *((terms.use(),) if has_past else ()))
                 return compiled
 
         return compile_in_scope
@@ -224,15 +225,16 @@ gives it back, which takes several µs. A frame that fits in none has one to its
 """
 
 
-def _include_existing(session: Session, callee: Any, args: tuple[Any, ...]) -> None:
-    """What is being compiled uses an overload that is there already, and so what was asked for when it was made."""
+def _include_existing(session: Session, callee: Any, args: tuple[Any, ...], return_type: Any = None) -> None:
+    """What is being compiled uses an overload that is there already, and so what was asked for when it was made.
+
+    Or that there is none: what has failed once isn't tried again.
+    """
     session.frames.settle()
-    consulted = past_of(callee).consulted.get(args)
-    session.frames.include(consulted)
-    if consulted is None and args in vars(callee).get("overloads", ()):
-        frame = session.frames.top()
-        if frame is not None:
-            frame.taint = frame.taint or "it uses a function that was compiled before the cache was switched on"
+    known = past_of(callee).consulted.get(args)
+    is_there = args in vars(callee).get("overloads", ())
+    if known is not None or is_there or observing.has_failed(callee, args, return_type):
+        observing.use_kept(session, known)
 
 
 def used_as_it_is(original: Any, session: Session) -> Any:

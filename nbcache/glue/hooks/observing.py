@@ -1,12 +1,20 @@
-"""Hooks where a compilation has to do with others: what it chooses, uses and adds to them is noted."""
+"""Hooks where a compilation has to do with others: what it chooses, uses and adds to them is noted.
+
+Numba keeps overloads and loops, subroutines, what its own choosers answered, and what couldn't be typed. Whoever uses
+that later asks for none of what was asked for then, and depends on it: so that is kept as well. What was kept while
+nobody noted that makes what uses it opaque.
+"""
 
 from __future__ import annotations
 
 import functools
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
@@ -19,7 +27,15 @@ from nbcache.glue.overloads.loops import find_loop, kernel_of
 from nbcache.passing import let_pass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.hooks.policy import Session
+    from nbcache.glue.identity.consulted import Consulted
+
+_answers: WeakKeyDictionary[type, dict[Any, Consulted]] = WeakKeyDictionary()
+"""By the class of a template of Numba's own: what its chooser, and what that chose, asked for, by what Numba keeps the
+answer under."""
 
 
 def noting_loops(original: Any, session: Session) -> Any:
@@ -33,6 +49,8 @@ def noting_loops(original: Any, session: Session) -> Any:
         given = inherited(dispatcher.targetdescr, dispatcher.targetoptions)
         if len(session.frames) and find_loop(self, args) is None:
             session.frames.note(Effect("ufunc", self, args, return_type, given, return_type is None))
+        elif len(session.frames):
+            self.find_ewise_function(args)  # what calls that is given the loop that there is, as by `ufunc.at`
         compiled = original(self, argtys, return_type)
         if len(dispatcher.overloads) > before:
             loops.made(session.history, dispatcher, given, return_type)
@@ -63,8 +81,10 @@ def known_choosers(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def _get_impl(self: Any, args: Any, kws: Any) -> Any:
         choices = choices_of(session)
-        if choices is None or not choices.concerns(self):
+        if choices is None:
             return original(self, args, kws)
+        if not choices.concerns(self):
+            return _overload(original, self, args, kws, session)
         vars(self)[marks.QUESTION] = Question(type(self), tuple(args), tuple(kws.items()))
         return choices.overload(original, self, args, kws, session.frames.top())
 
@@ -113,8 +133,10 @@ def known_intrinsics(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def generic(self: Any, args: Any, kws: Any) -> Any:
         choices = choices_of(session)
-        if choices is None or not choices.concerns(self):
+        if choices is None:
             return original(self, args, kws)
+        if not choices.concerns(self):
+            return _intrinsic(original, self, args, kws, session)
         return choices.intrinsic(original, self, args, kws, session.frames.top())
 
     return generic
@@ -128,7 +150,7 @@ def with_loops(original: Any, session: Session) -> Any:
         found = original(self, ewise_types)
         if len(session.frames) and found[0] is not None:
             dispatcher, args = kernel_of(self), tuple(found[0].args)
-            session.frames.include(past_of(dispatcher).consulted.get(args))
+            use_kept(session, past_of(dispatcher).consulted.get(args))
             session.frames.note(*effects.remembered(dispatcher, args))
             use = loops.used(session.history, self, dispatcher, args)
             session.frames.note(Effect("ufunc", self, tuple(ewise_types), None, *use))
@@ -207,6 +229,83 @@ def lowered_later(original: Any, _session: Session) -> Any:
     return initialize
 
 
+def use_kept(session: Session, known: Consulted | None) -> None:
+    """What is being compiled uses what Numba has kept, for which *known* was asked, None if nobody knows."""
+    frame = session.frames.top()
+    if known is not None:
+        session.frames.include(known)
+    elif frame is not None:
+        frame.taint = frame.taint or "it uses a function that was compiled before the cache was switched on"
+
+
+def failed(dispatcher: Any, args: tuple[Any, ...], return_type: Any, closed: Consulted | None) -> None:
+    """A compilation failed, if *closed*: who asks next is told so by Numba, and asks for none of what this one did."""
+    if closed is not None and has_failed(dispatcher, args, return_type):
+        before = past_of(dispatcher).consulted.get(args)
+        if before is not None:  # and this one was told so
+            closed.include(before)
+        past_of(dispatcher).consulted[args] = closed
+
+
+def has_failed(dispatcher: Any, args: tuple[Any, ...], return_type: Any) -> bool:
+    """Whether Numba fails to compile that without trying."""
+    return (args, return_type) in getattr(getattr(dispatcher, "_compiler", None), "_failed_cache", ())
+
+
+@contextmanager
+def _part(session: Session, frame: Frame) -> Iterator[Consulted]:
+    """While this is entered, what is asked for is noted by itself; then it is a part of what the *frame* asked for."""
+    outer = frame.consulted
+    frame.consulted = part = session.maker.new_part(outer)
+    try:
+        yield part
+    finally:
+        session.maker.end_part(part)
+        frame.consulted = outer
+        outer.include(part)
+
+
+def _overload(original: Callable[..., Any], template: Any, args: Any, kws: Any, session: Session) -> Any:
+    """`_OverloadFunctionTemplate._get_impl` for a chooser of Numba's own, which may ask what classes stand for."""
+    key = template.context, tuple(args), tuple(kws.items()), ConfigStack.top_or_none()
+    return _asked(session, template, key, lambda: original(template, args, kws), template._overload_func, args, kws)
+
+
+def _intrinsic(original: Callable[..., Any], template: Any, args: Any, kws: Any, session: Session) -> Any:
+    """`_IntrinsicTemplate.generic` for an intrinsic of Numba's own, which may ask its context: `hasattr` does."""
+    key = template.context, args, tuple(kws.items())
+    asked = functools.partial(template._definition_func, template.context)
+    return _asked(session, template, key, lambda: original(template, args, kws), asked, args, kws)
+
+
+def _asked(
+    session: Session,
+    template: Any,
+    key: Any,
+    ask: Callable[[], Any],
+    chooser: Callable[..., Any],
+    args: Any,
+    kws: Any,
+) -> Any:
+    frame = session.frames.top()
+    if frame is None:
+        return ask()
+    known = _answers.setdefault(type(template), {})
+    is_kept = key in template._impl_cache
+    if is_kept and key in known:
+        frame.consulted.include(known[key])
+        return ask()
+    with _part(session, frame) as part:
+        if is_kept:  # nobody noted it then, so once more
+            try:
+                chooser(*args, **kws)
+            except Exception as raised:  # noqa: BLE001  it asks for the same until then
+                let_pass(raised)
+        answer = ask()
+    known[key] = part
+    return answer
+
+
 def subroutines(original: Any, session: Session) -> Any:
     """`BaseContext.compile_subroutine`, which keeps what it has compiled for the next caller."""
 
@@ -215,20 +314,14 @@ def subroutines(original: Any, session: Session) -> Any:
         frame = session.frames.top()
         if frame is None:
             return original(self, *args, **named)
-        outer = frame.consulted
-        frame.consulted = session.maker.new_part(outer)
-        try:
+        before = set(map(id, self.cached_internal_func.values()))
+        with _part(session, frame) as part:
             cres = original(self, *args, **named)
-            kept = vars(cres.library).setdefault(marks.CONSULTED, frame.consulted)
-        except BaseException:
-            kept = frame.consulted
-            raise
-        finally:
-            session.maker.end_part(frame.consulted)
-            if kept is not frame.consulted:
-                outer.codes |= frame.consulted.codes
-            frame.consulted = outer
-            outer.include(kept)
+        library = vars(cres.library)
+        if id(cres) in before:
+            use_kept(session, library.get(marks.CONSULTED))
+        else:
+            library[marks.CONSULTED] = part
         return cres
 
     return compile_subroutine

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.identity.reach import Reach
 
-KEY_VERSION = 12
+KEY_VERSION = 13
 """Raised, once for a release, when what a key covers or how it is computed changes. 0.2.0 had 3."""
 
 
