@@ -21,6 +21,7 @@ from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.hooks.consulting import choices_of
 from nbcache.glue.identity.idle import is_installed
 from nbcache.glue.identity.past import Question, past_of
+from nbcache.glue.identity.registered import chooser_of
 from nbcache.glue.overloads import effects, loops
 from nbcache.glue.overloads.inherited import inherited
 from nbcache.glue.overloads.loops import find_loop, kernel_of
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
     from nbcache.glue.identity.consulted import Consulted
 
-_answers: WeakKeyDictionary[type, dict[Any, Consulted]] = WeakKeyDictionary()
-"""By the class of a template of Numba's own: what its chooser, and what that chose, asked for, by what Numba keeps the
-answer under."""
+_answers: WeakKeyDictionary[type, dict[Any, Consulted | None]] = WeakKeyDictionary()
+"""By the class of a template of Numba's own: what its chooser asked for, None if nothing, by what Numba keeps the answer
+under."""
+_NOBODY_KNOWS: Any = object()
 
 
 def noting_loops(original: Any, session: Session) -> Any:
@@ -268,42 +270,37 @@ def _part(session: Session, frame: Frame) -> Iterator[Consulted]:
 def _overload(original: Callable[..., Any], template: Any, args: Any, kws: Any, session: Session) -> Any:
     """`_OverloadFunctionTemplate._get_impl` for a chooser of Numba's own, which may ask what classes stand for."""
     key = template.context, tuple(args), tuple(kws.items()), ConfigStack.top_or_none()
-    return _asked(session, template, key, lambda: original(template, args, kws), template._overload_func, args, kws)
+    return _asked(session, original, template, args, kws, key, ())
 
 
 def _intrinsic(original: Callable[..., Any], template: Any, args: Any, kws: Any, session: Session) -> Any:
     """`_IntrinsicTemplate.generic` for an intrinsic of Numba's own, which may ask its context: `hasattr` does."""
     key = template.context, args, tuple(kws.items())
-    asked = functools.partial(template._definition_func, template.context)
-    return _asked(session, template, key, lambda: original(template, args, kws), asked, args, kws)
+    return _asked(session, original, template, args, kws, key, (template.context,))
 
 
 def _asked(
-    session: Session,
-    template: Any,
-    key: Any,
-    ask: Callable[[], Any],
-    chooser: Callable[..., Any],
-    args: Any,
-    kws: Any,
+    session: Session, original: Callable[..., Any], template: Any, args: Any, kws: Any, key: Any, first: tuple[Any, ...]
 ) -> Any:
+    """What *original* answers; *key* is what Numba keeps that under, and *first* what its chooser is given before *args*."""
     frame = session.frames.top()
     if frame is None:
-        return ask()
+        return original(template, args, kws)
     known = _answers.setdefault(type(template), {})
-    is_kept = key in template._impl_cache
-    if is_kept and key in known:
-        frame.consulted.include(known[key])
-        return ask()
-    with _part(session, frame) as part:
-        if is_kept:  # nobody noted it then, so once more
-            try:
-                chooser(*args, **kws)
-            except Exception as raised:  # noqa: BLE001  it asks for the same until then
-                let_pass(raised)
-        answer = ask()
-    known[key] = part
-    return answer
+    part = known.get(key, _NOBODY_KNOWS)
+    if part is _NOBODY_KNOWS:
+        with _part(session, frame) as asked:
+            if key in template._impl_cache:  # nobody noted it then, so once more
+                try:
+                    chooser_of(type(template))(*first, *args, **kws)
+                except Exception as raised:  # noqa: BLE001  it asks for the same until then
+                    let_pass(raised)
+            answer = original(template, args, kws)
+        known[key] = None if asked.is_empty else asked
+        return answer
+    if part is not None:
+        frame.consulted.include(part)
+    return original(template, args, kws)
 
 
 def subroutines(original: Any, session: Session) -> Any:

@@ -124,6 +124,12 @@ class Consulted:
                 self.asked_at[generation] = Names(split(self.packed))
         return self.asked_at
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was asked for that not every compilation asks for."""
+        found = self.asks or self.snapshot or self.codes or self.ran or self.blind or self.conflict
+        return not found and self.names <= {EVERYTHING}
+
     def include(self, other: Consulted) -> None:
         """Add what a callee asked for when it was compiled, on the way or earlier."""
         for generation, names in other._unpacked().items():
