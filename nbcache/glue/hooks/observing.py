@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.consulted import Consulted
 
 _answers: WeakKeyDictionary[type, dict[Any, Consulted | None]] = WeakKeyDictionary()
-"""By the class of a template of Numba's own: what its chooser asked for, None if nothing, by what Numba keeps the answer
-under."""
+"""By the class of a template of Numba's own, and by what Numba keeps an answer under: what its chooser asked for, and
+whoever made sure that its choice compiles; None if nothing."""
 _NOBODY_KNOWS: Any = object()
 
 
@@ -270,19 +270,16 @@ def _part(session: Session, frame: Frame) -> Iterator[Consulted]:
 def _overload(original: Callable[..., Any], template: Any, args: Any, kws: Any, session: Session) -> Any:
     """`_OverloadFunctionTemplate._get_impl` for a chooser of Numba's own, which may ask what classes stand for."""
     key = template.context, tuple(args), tuple(kws.items()), ConfigStack.top_or_none()
-    return _asked(session, original, template, args, kws, key, ())
+    return _asked(original, template, args, kws, key, session)
 
 
 def _intrinsic(original: Callable[..., Any], template: Any, args: Any, kws: Any, session: Session) -> Any:
     """`_IntrinsicTemplate.generic` for an intrinsic of Numba's own, which may ask its context: `hasattr` does."""
-    key = template.context, args, tuple(kws.items())
-    return _asked(session, original, template, args, kws, key, (template.context,))
+    return _asked(original, template, args, kws, (template.context, args, tuple(kws.items())), session)
 
 
-def _asked(
-    session: Session, original: Callable[..., Any], template: Any, args: Any, kws: Any, key: Any, first: tuple[Any, ...]
-) -> Any:
-    """What *original* answers; *key* is what Numba keeps that under, and *first* what its chooser is given before *args*."""
+def _asked(original: Callable[..., Any], template: Any, args: Any, kws: Any, key: Any, session: Session) -> Any:
+    """What *original* answers, and Numba keeps under *key*."""
     frame = session.frames.top()
     if frame is None:
         return original(template, args, kws)
@@ -290,17 +287,24 @@ def _asked(
     part = known.get(key, _NOBODY_KNOWS)
     if part is _NOBODY_KNOWS:
         with _part(session, frame) as asked:
-            if key in template._impl_cache:  # nobody noted it then, so once more
-                try:
-                    chooser_of(type(template))(*first, *args, **kws)
-                except Exception as raised:  # noqa: BLE001  it asks for the same until then
-                    let_pass(raised)
+            if key in template._impl_cache:
+                _ask_once_more(template, args, kws)
             answer = original(template, args, kws)
         known[key] = None if asked.is_empty else asked
         return answer
     if part is not None:
         frame.consulted.include(part)
     return original(template, args, kws)
+
+
+def _ask_once_more(template: Any, args: Any, kws: Any) -> None:
+    """Numba asked when nobody noted it, and keeps the answer: have the chooser ask for the same again."""
+    chooser: Any = chooser_of(type(template))
+    first = () if hasattr(template, "_overload_func") else (template.context,)
+    try:
+        chooser(*first, *args, **kws)
+    except Exception as raised:  # noqa: BLE001  it has asked for the same until then
+        let_pass(raised)
 
 
 def subroutines(original: Any, session: Session) -> Any:
