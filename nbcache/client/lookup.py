@@ -203,7 +203,7 @@ class Lookup:
 
         def take(entry: Entry) -> Any:
             result, warned_of = unpack(unit, self._reader(entry))
-            caveats.extend(warned_of)
+            caveats.extend(_whose(warned_of, unit.key))
             self._count(unit, entry)
             unit.forget()
             _log.debug("hit: %s %s", unit.name, unit.signature_text)
@@ -401,18 +401,30 @@ class Lookup:
         self._count(unit, entry)
         if _log.isEnabledFor(logging.DEBUG):  # spelling a signature takes longer than asking
             _log.debug("hit: %s %s", unit.name, unit.signature_text)
-        caveats: list[tuple[Any, ...]] = [] if self._history.promises(unit) else meta.caveats
+        is_promised = self._history.promises(unit)
         past_of(unit.owner).consulted[unit.args] = consulted
         outer = self._frames.top()
         if outer is not None:
             outer.consulted.include(consulted)
-        urgent = self._history.accept(unit, uses, consulted, bound)
+        urgent, there = self._history.accept(unit, uses, consulted, bound)
+        caveats = _whose(meta.caveats, "" if unit.kind == "ufunc" else unit.key)
+        due = [] if is_promised else [caveat for caveat in caveats if caveat[-1] not in there]
+        if caveats:
+            from nbcache.glue.capture.diagnostics import caveats_of
+
+            consulted.caveats = caveats_of(caveats)
+            self._frames.warned(consulted.caveats, {caveat[-1] for caveat in due})
         effects.repeat(unit, uses.overloads)
         effects.deliver_at_once(unit, urgent, self._frames)
         if uses:
             effects.remember(unit.owner, unit.args, lambda: resolved(unit, uses))
             unit.forget()  # it lives as long as the code, and was asked again for what the uses refer to
-        return caveats
+        return due
+
+
+def _whose(caveats: Sequence[tuple[Any, ...]], key: str) -> list[tuple[Any, ...]]:
+    """What an entry with that *key* lists, with whose it is: "" if each hit of what uses it will warn of it by itself."""
+    return [(*caveat[:-1], key and (caveat[-1] or key)) for caveat in caveats]
 
 
 def _stands_for(entry: Entry) -> Any:

@@ -22,7 +22,7 @@ from nbcache.process import os, time
 from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from nbcache.glue.capture.roles import Listener, OpenUnit, PausedListener, Registrar
     from nbcache.glue.capture.running import Running
@@ -52,7 +52,8 @@ class Caveat(Record):
 
     ``text``: the message, or that of a Numba warning without the place; ``place``: (filename, line,
     column, at a decorator) of a Numba warning; ``module``: whose registry says what was shown
-    before, None for one that is shown each time; ``comes_again``: whether a hit runs again what gave it.
+    before, None for one that is shown each time; ``by``: the key of the unit that was compiled, the innermost
+    one, "" if a hit runs again what gave it.
     """
 
     category: type[Warning]
@@ -61,7 +62,7 @@ class Caveat(Record):
     filename: str
     line: int
     module: str | None
-    comes_again: bool
+    by: str
 
 
 class Frame:
@@ -98,6 +99,8 @@ class Frame:
         self.effects: dict[tuple[str, Any, tuple[Any, ...]], Effect] = {}
         """The first use counts: later ones are its consequences."""
         self.caveats: list[Caveat] = []
+        self.heard: set[str] = set()
+        """The keys of units whose warnings are among these, or will be."""
         self.filters: object = warnings.filters
         """The filters of warnings when the frame was opened."""
         self.generators = b""
@@ -152,7 +155,7 @@ class FrameStack(threading.local):
 
     def __init__(
         self,
-        watch: Callable[[Callable[[], Iterator[tuple[Frame, bool]]]], Listener],
+        watch: Callable[[Callable[[], Iterator[tuple[Frame, str]]]], Listener],
         witness: Callable[[Callable[[str], None]], PausedListener],
         maker: Registrar,
     ) -> None:
@@ -180,12 +183,15 @@ class FrameStack(threading.local):
         frames = self._frames
         return frames[-1].consulted.asked_at[generation] if frames else None
 
-    def listening(self) -> Iterator[tuple[Frame, bool]]:
-        """The open frames, innermost first, each with whether what happens in it now will happen again on a hit."""
+    def listening(self) -> Iterator[tuple[Frame, str]]:
+        """The open frames, innermost first, each with the key of what is compiled, "" if its hits do that again."""
         away = 0 if self._witness is None else self._witness.paused
+        units = self.units()
+        by = units[-1].key if units else ""
         for frame in reversed(self._frames):
-            yield frame, bool(away)
-            away = away or frame.away
+            yield frame, "" if away else by
+            # A hit compiles the loops that its ufuncs lack.
+            away = away or frame.away or (frame.unit is not None and frame.unit.kind == "ufunc")
 
     def key_of(self, owner: object, args: tuple[Any, ...]) -> str:
         """The key of what is being compiled for *owner*, "" if nothing is: the other half of a recursion."""
@@ -215,6 +221,9 @@ class FrameStack(threading.local):
             self._witness.start()  # type: ignore[union-attr]
         # What is compiled while somebody looks away is an entry of its own, and what it reads counts.
         frame.away, self._witness.paused = self._witness.paused, 0  # type: ignore[union-attr]
+        if frame.unit is not None:
+            for outer in self._frames:
+                outer.heard.add(frame.unit.key)
         self._frames.append(frame)
         frame.release, self._pending = self._pending, None
 
@@ -231,6 +240,7 @@ class FrameStack(threading.local):
         while len(self._frames) > depth:
             frame = self._frames.pop()
             release, consulted = frame.release, frame.consulted
+            consulted.caveats = frame.caveats
             if self._witness is not None:
                 self._witness.paused = frame.away
             if not consulted.packed:
@@ -252,6 +262,16 @@ class FrameStack(threading.local):
         """What is being compiled uses code for which all this was asked."""
         if consulted is not None and len(self._frames) > self._floor:
             self._frames[-1].consulted.include(consulted)
+
+    def warned(self, caveats: Sequence[Caveat], given: Collection[str] = ()) -> None:
+        """What is being compiled uses what was compiled earlier, and gave these warnings then.
+
+        Those by *given* keys are given in a moment.
+        """
+        for frame in self._frames[self._floor :] if caveats else ():
+            known = {"", *frame.heard, *given}
+            frame.caveats.extend(caveat for caveat in caveats if caveat.by not in known)
+            frame.heard.update(caveat.by for caveat in caveats)
 
     def note(self, *effects: Effect) -> None:
         """Remember for every open frame what is happening to somebody's dispatcher or ufunc."""

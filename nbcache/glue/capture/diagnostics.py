@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from numba.core.errors import NumbaWarning
@@ -33,19 +34,19 @@ class Watch:
     their place: only what comes under a frame's own filters counts for that frame.
     """
 
-    def __init__(self, frames: Callable[[], Iterable[tuple[Frame, bool]]]) -> None:
+    def __init__(self, frames: Callable[[], Iterable[tuple[Frame, str]]]) -> None:
         self._frames = frames
         self._thread = 0
         self._replaced: list[tuple[str, Any, Any]] = []
         self._by_text: dict[str, NumbaWarning] = {}
-        self._coming_again: set[tuple[object, ...]] = set()
-        """What Numba holds back for now, and the frame that a hit gives it to again."""
+        self._held_back: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
+        """Whose that is which Numba holds back for now, by what it is and the frame that it comes to later."""
 
     def start(self) -> None:
         """Watch what this thread warns of."""
         self._thread = threading.get_ident()
         self._by_text.clear()
-        self._coming_again.clear()
+        self._held_back.clear()
         for name in LISTENED_TO:
             original = getattr(warnings, name)
             replacement = getattr(self, f"_{name}")(original)
@@ -97,18 +98,23 @@ class Watch:
                 text, loc = str(numba_warning.msg), numba_warning.loc
                 if isinstance(loc, Loc):
                     place = (loc.filename, loc.line, loc.col, loc.maybe_decorator)
-        for frame, comes_again in self._frames():
-            again = comes_again or (*given, frame) in self._coming_again
+        is_new = True
+        for frame, by in self._frames():
+            held_back = self._held_back[(*given, frame)]
+            whose = by if _repeated is None else by and _repeated
             if frame.filters is warnings.filters:
-                frame.caveats.append(Caveat(category, text, place, filename, line, module, again))
-            elif again:
-                self._coming_again.add((*given, frame))
+                is_new = is_new and not held_back
+                whose = held_back.pop(0) if held_back else whose
+                frame.caveats.append(Caveat(category, text, place, filename, line, module, whose))
+            elif is_new and not (held_back and len(given) == 1):
+                held_back.append(whose)
 
 
 def pack(frame: Frame) -> list[tuple[Any, ...]]:
     """What *frame* was warned of, for an entry's metadata; places in it are tokens.
 
-    What warns again on a hit itself, as somebody's chooser does that is asked again, needn't be repeated.
+    What warns again on a hit itself, as somebody's chooser does that is asked again, needn't be repeated. The last item
+    is the key of the callee whose compilation it was, "" if it was the frame's own.
     """
     return [
         (
@@ -117,9 +123,10 @@ def pack(frame: Frame) -> list[tuple[Any, ...]]:
             caveat.place and (placeholders.live_location(frame, ("", *caveat.place[:2])), *caveat.place[2:]),
             placeholders.live_location(frame, ("", caveat.filename, caveat.line)),
             caveat.module,
+            "" if frame.unit is not None and caveat.by == frame.unit.key else caveat.by,
         )
         for caveat in frame.caveats
-        if not caveat.comes_again
+        if caveat.by
     ]
 
 
@@ -134,22 +141,45 @@ def _numba_warning(category: type[NumbaWarning], text: str, loc: Loc | None) -> 
     return warning
 
 
+_repeated: str | None = None
+"""While a hit warns, under the compiler's lock: the key of what did so when it was compiled, "" if each hit does."""
+
+
+def caveats_of(packed: Sequence[tuple[Any, ...]]) -> list[Caveat]:
+    """What an entry lists, as its compilation would have noted it here."""
+    return [
+        Caveat(
+            category,
+            text,
+            place and (*placeholders.located(place[0])[1:], *place[1:]),
+            *placeholders.located(where)[1:],
+            module,
+            by,
+        )
+        for category, text, place, where, module, by in packed
+    ]
+
+
 def repeat(packed: Sequence[tuple[Any, ...]]) -> None:
     """Warn of what an entry lists.  Raises what the warnings' filters say has to be raised."""
+    global _repeated
     if packed:
         # Compiling changes filters on its way, and whenever these change, Python forgets what it has shown.
         with warnings.catch_warnings():
             pass
-    for category, text, place, where, module in packed:
-        message: Any = text
-        _name, filename, line = placeholders.located(where)
-        if issubclass(category, NumbaWarning):
-            loc = place and Loc(*placeholders.located(place[0])[1:], *place[1:])
-            warning = _numba_warning(category, text, loc)
-            message = warning if module is not None else str(warning)
-        known = sys.modules.get(module) if module is not None else None
-        if known is None:
-            warnings.warn_explicit(message, category, filename, line)
-        else:
-            registry = vars(known).setdefault("__warningregistry__", {})
-            warnings.warn_explicit(message, category, filename, line, module, registry)
+    try:
+        for category, text, place, where, module, _repeated in packed:
+            message: Any = text
+            _name, filename, line = placeholders.located(where)
+            if issubclass(category, NumbaWarning):
+                loc = place and Loc(*placeholders.located(place[0])[1:], *place[1:])
+                warning = _numba_warning(category, text, loc)
+                message = warning if module is not None else str(warning)
+            known = sys.modules.get(module) if module is not None else None
+            if known is None:
+                warnings.warn_explicit(message, category, filename, line)
+            else:
+                registry = vars(known).setdefault("__warningregistry__", {})
+                warnings.warn_explicit(message, category, filename, line, module, registry)
+    finally:
+        _repeated = None

@@ -17,6 +17,10 @@ class OpenUnit(Protocol):
         """Its key."""
 
     @property
+    def kind(self) -> str:
+        """What it is of: "ufunc", say."""
+
+    @property
     def args(self) -> tuple[Any, ...]:
         """The types of its arguments."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from nbcache.records import Record
 
-CUDA_META_VERSION = 5
+CUDA_META_VERSION = 6
 
 Exceptions = tuple[tuple[int, Any, Any, Any], ...]
 """Code, class, arguments and place of each exception that a kernel may report (under ``debug=True``)."""

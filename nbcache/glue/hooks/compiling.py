@@ -235,6 +235,8 @@ def _include_existing(session: Session, callee: Any, args: tuple[Any, ...], retu
     is_there = args in vars(callee).get("overloads", ())
     if known is not None or is_there or observing.has_failed(callee, args, return_type):
         observing.use_kept(session, known)
+    if known is not None:
+        session.frames.warned(known.caveats)
 
 
 def used_as_it_is(original: Any, session: Session) -> Any:

@@ -20,7 +20,7 @@ from nbcache.passing import let_pass
 from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import CodeType
 
 _NAME_BYTES = 8
@@ -80,14 +80,15 @@ class Consulted:
     ``unread``: identifies what Numba doesn't read itself (`Unit.unread`), b"" where nobody else could, or nothing is;
     ``ran``: the functions of installed packages that ran, by name, and ``codes`` by their code as long as
     it is going on; ``ran_digest``: identifies them, b"" if there are none; ``blind``: whether something ran that nobody
-    noted; ``declined``: identifies the installed packages with ``numba_extensions``, b"" unless all that others had
-    registered for its names was asked and had nothing to say.
+    noted; ``caveats``: what was warned of; ``declined``: identifies the installed packages with ``numba_extensions``,
+    b"" unless all that others had registered for its names was asked and had nothing to say.
     """
 
     __slots__ = (
         "asked_at",
         "asks",
         "blind",
+        "caveats",
         "codes",
         "conflict",
         "declined",
@@ -107,6 +108,7 @@ class Consulted:
         self.conflict = ""
         self.unread = b""
         self.blind = False
+        self.caveats: Sequence[Any] = ()
         self.codes: set[CodeType] = set()
         self.ran: set[str] = set()
         self.ran_digest = b""

@@ -203,7 +203,7 @@ class KeyMaker:
         """Whether all that others have registered for it was asked, or would have been, and had nothing to say."""
         consulted = frame.consulted
         said_nothing = all(self.choices.is_nothing(ask.answer) for ask in consulted.asks)
-        said_nothing = said_nothing and not any(caveat.comes_again for caveat in frame.caveats)
+        said_nothing = said_nothing and all(caveat.by for caveat in frame.caveats)
         return said_nothing and not consulted.ran and self._asks_again(consulted)
 
     def _asks_again(self, consulted: Consulted) -> bool:
@@ -382,7 +382,7 @@ def frame_stack(maker: KeyMaker) -> FrameStack:
 # A process that only hits opens no compilation, and needs neither of these modules.
 
 
-def _watch(frames: Callable[[], Iterator[tuple[Frame, bool]]]) -> Listener:
+def _watch(frames: Callable[[], Iterator[tuple[Frame, str]]]) -> Listener:
     from nbcache.glue.capture.diagnostics import Watch
 
     return Watch(frames)

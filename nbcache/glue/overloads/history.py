@@ -249,6 +249,9 @@ class History:
         """Whether a hit made *unit*'s overload one of those that this process would have already."""
         if unit.kind != "dispatcher":
             return False
+        if marks.CHOOSER in vars(unit.owner):
+            chosen = self._chosen.get(vars(unit.owner)[marks.CHOOSER].template, {})
+            return self._overload_name(unit.owner, unit.args) in chosen
         promised = past_of(unit.owner).promised
         return bool(promised) and unit.args in promised  # Numba's types take a while to tell their hash
 
@@ -312,13 +315,13 @@ class History:
 
     def accept(
         self, unit: Unit, uses: Uses, consulted: Consulted, bound: Collection[str]
-    ) -> list[tuple[Any, tuple[Any, ...]]]:
+    ) -> tuple[list[tuple[Any, tuple[Any, ...]]], set[str]]:
         """An entry was loaded, whose tokens are *bound*: what it was built upon is promised from now on.
 
         Returns dispatchers with the types of overloads that can't wait: their code is bound to objects, or was made
-        under circumstances, that may be others by the time when somebody asks.
+        under circumstances, that may be others by the time when somebody asks. And the keys of what was there already.
         """
-        urgent = []
+        urgent, there = [], set()
         for kind, reference, types_there, _return_type, given, _fresh, key, momentary in uses.overloads:
             if kind != "dispatcher":
                 continue
@@ -327,15 +330,20 @@ class History:
             except Unresolvable:
                 continue
             args = types_here(dispatcher, types_there)
+            if args in vars(dispatcher)["overloads"] or args in past_of(dispatcher).promised:
+                there.add(key)
             if args not in vars(dispatcher)["overloads"]:
                 content = self._promised_content(dispatcher, reference[1])
                 self._promise(dispatcher, args, given, Promise((), content, key, consulted, bound))
                 if momentary or self._maker.engine.bound(dispatcher):
                     urgent.append((dispatcher, args))
         for place, name, key, _fresh in uses.choices:
-            self._chosen_by(place).setdefault(name, key)
+            chosen = self._chosen_by(place)
+            if name in chosen:
+                there.add(key)
+            chosen.setdefault(name, key)
         self.built(unit, uses)
-        return urgent
+        return urgent, there
 
     def _promised_content(self, dispatcher: Any, found: bytes) -> bytes:
         """What an overload that is promised would be made from; *dispatcher* was *found* by an identity.
