@@ -423,7 +423,7 @@ class Lookup:
 
 
 def _whose(caveats: Sequence[tuple[Any, ...]], key: str) -> list[tuple[Any, ...]]:
-    """What an entry with that *key* lists, with whose it is: "" if each hit of what uses it will warn of it by itself."""
+    """What an entry with that *key* lists, with whose it is: "" if each hit of what uses it warns of it by itself."""
     return [(*caveat[:-1], key and (caveat[-1] or key)) for caveat in caveats]
 
 
