@@ -306,14 +306,14 @@ _IMPORTERS = (
 )  # fmt: skip
 """Where the code of the import system says that it is from."""
 _PACKAGES = {
-    "importlib_metadata": _LIBRARY,
-    "colorama": _LIBRARY,
+    **dict.fromkeys(("importlib_metadata", "lazy_importer", "zipp", "colorama"), _LIBRARY),
     **dict.fromkeys(("coverage", "pydevd", "_pydevd_bundle", "_pydev_bundle", "viztracer"), _ONLOOKER),
 }
 """Packages that count like Python's library: they read for whoever calls them. The first takes the place of a module of
-it, which numba-cuda asks for wheels; the second colours Numba's messages, thousands of which nobody sees. The others
-look on: tracers ask where a file lies in the middle of whatever is traced."""
-_NOT_LIBRARY = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages", "tests"))
+it, which numba-cuda asks for wheels, by the next two; the fourth colours Numba's messages, thousands of which nobody
+sees. The others look on: tracers ask where a file lies in the middle of whatever is traced."""
+_INSTALLED = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages"))
+_NOT_LIBRARY = (*_INSTALLED, f"{os.sep}tests{os.sep}")
 
 
 def belongs_to_compiler(*directories: str) -> None:
@@ -325,7 +325,7 @@ def belongs_to_compiler(*directories: str) -> None:
 @functools.lru_cache(maxsize=4096)
 def whose_code(filename: str) -> str:
     """Who wrote the code in a file. Tests of Numba and NumPy stand for user code (ownership.py)."""
-    package = _PACKAGES.get(os.path.basename(os.path.dirname(filename)))
+    package = _PACKAGES.get(_package(os.path.dirname(filename)))
     if filename.startswith(("<frozen ", *_IMPORTERS)) or package is not None:
         return package or _LIBRARY
     for who, roots in _ROOTS:
@@ -333,6 +333,15 @@ def whose_code(filename: str) -> str:
             if filename.startswith(root) and not any(part in filename[len(root) - 1 :] for part in _NOT_LIBRARY):
                 return who
     return _LIBRARY if is_standard(filename) else OTHERS_CODE
+
+
+def _package(folder: str) -> str:
+    """The package that a *folder* with code is, or that it lies in, where that is installed."""
+    for place in _INSTALLED:
+        _before, is_there, inside = folder.rpartition(place)
+        if is_there:
+            return inside.partition(os.sep)[0]
+    return os.path.basename(folder)
 
 
 def others_caller(frame: FrameType | None) -> FrameType | None:

@@ -486,6 +486,20 @@ print(witness.whose_code("_nbcache.py"), "_nbcache.py" in witness._IMPORT_SYSTEM
     assert proc.run([tmp_path / "main.py"]).stdout == "library True\n"
 
 
+@pytest.mark.parametrize(
+    ("file", "whose"),
+    [
+        ("/env/lib/site-packages/importlib_metadata/_compat/_functools.py", "library"),
+        ("/env/lib/site-packages/zipp/__init__.py", "library"),
+        ("/env/lib/site-packages/coverage/plugins/deep/tracer.py", "onlooker"),
+        ("/ide/helpers/_pydevd_bundle/pydevd_trace.py", "onlooker"),
+        ("/env/lib/site-packages/package/coverage/areas.py", "others"),
+    ],
+)
+def test_whose_code_is_that_of_a_package_in_all_its_folders(file, whose):
+    assert module_of_witness.whose_code(file) == whose
+
+
 @pytest.mark.parametrize("decorator", ["@njit", "@njit(inline=lambda *_sites: open('data').read() == 'yes')"])
 def test_what_python_tells_of_is_heard_only_where_code_of_others_may_run(place, decorator):
     place.write("data", "yes")
