@@ -401,7 +401,7 @@ class Lookup:
         self._count(unit, entry)
         if _log.isEnabledFor(logging.DEBUG):  # spelling a signature takes longer than asking
             _log.debug("hit: %s %s", unit.name, unit.signature_text)
-        is_promised = self._history.promises(unit)
+        is_promised = bool(meta.caveats) and self._history.promises(unit)  # few have any, and it takes a while to tell
         past_of(unit.owner).consulted[unit.args] = consulted
         outer = self._frames.top()
         if outer is not None:

@@ -330,9 +330,10 @@ class History:
             except Unresolvable:
                 continue
             args = types_here(dispatcher, types_there)
-            if args in vars(dispatcher)["overloads"] or args in past_of(dispatcher).promised:
+            exists, promised = args in vars(dispatcher)["overloads"], past_of(dispatcher).promised
+            if exists or (promised and args in promised):
                 there.add(key)
-            if args not in vars(dispatcher)["overloads"]:
+            if not exists:
                 content = self._promised_content(dispatcher, reference[1])
                 self._promise(dispatcher, args, given, Promise((), content, key, consulted, bound))
                 if momentary or self._maker.engine.bound(dispatcher):

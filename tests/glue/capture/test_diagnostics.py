@@ -3,7 +3,7 @@
 import pytest
 
 PROGRAM = """
-import os, warnings
+import warnings
 from numba import njit, types, vectorize
 from numba.extending import intrinsic, overload
 
