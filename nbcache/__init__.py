@@ -142,9 +142,9 @@ def dumps(
 
     Raises what `publish` raises, and `nbcache.errors.RemoteError` if the bytes can't be signed.
     """
-    from nbcache.published import carried
+    from nbcache.published import as_bytes
 
-    loaded = carried.dumps(function, _settings(), parts) if signatures is None else None
+    loaded = as_bytes.dumps(function, _settings(), parts) if signatures is None else None
     if loaded is not None:
         return loaded
     from nbcache.client import publications
@@ -164,10 +164,10 @@ def loads(data: bytes, *, trusted: bool = False) -> Any:
     from nbcache import process
 
     with process.nothing_collected():
-        from nbcache.published import carried
+        from nbcache.published import as_bytes
 
         # Who takes the bytes on the caller's word reads no settings.
-        return carried.loads(data, None if trusted is True else _settings(), trusted=trusted)
+        return as_bytes.loads(data, None if trusted is True else _settings(), trusted=trusted)
 
 
 def missing(head: bytes) -> list[str]:
@@ -175,9 +175,9 @@ def missing(head: bytes) -> list[str]:
 
     What many functions share, such as Numba's runtime, so has to be sent once. Nothing is loaded, whoever wrote it.
     """
-    from nbcache.published import carried
+    from nbcache.published import as_bytes
 
-    found: list[str] = carried.missing(head)
+    found: list[str] = as_bytes.missing(head)
     return found
 
 
@@ -186,12 +186,12 @@ def about(function: Any) -> Any:
 
     Raises TypeError for what neither `load` nor `loads` returned.
     """
-    from nbcache.published import about, callables
+    from nbcache.published import callables, introspection
 
     member = callables.member_of(function)
     if member is None:
         raise TypeError(f"{type(function).__name__} is not what nbcache.load or nbcache.loads returned")
-    return about.about(member)
+    return introspection.about(member)
 
 
 def exists(name: str) -> bool:

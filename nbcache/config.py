@@ -10,7 +10,7 @@ lower case::
 
 The environment counts for nothing where Python was told to ignore it (``-I``, ``-E``), nor in a process with other
 rights than whoever started it; then only ``/etc`` is read. A file counts only if it is one's own or root's and nobody
-else can write it, by the rule of :mod:`nbcache.trust` without any trusted uids: who may write settings says who is
+else can write it, by the rule of :mod:`nbcache.file_trust` without any trusted uids: who may write settings says who is
 trusted.
 
 Reading never fails. What can't be read keeps its default and leaves one line in ``Settings.problems``, which names the
@@ -35,8 +35,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from nbcache import process, texts
-from nbcache.passing import suppressed
+from nbcache import path_syntax, process
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os
 from nbcache.records import Record
 
@@ -91,7 +91,7 @@ class Settings(Record):
     """Whose files are trusted besides one's own and root's."""
     umask: int | None = None
     """What others may not do with the files of the store. None: the process's own umask says so."""
-    cpu: str = texts.HOST
+    cpu: str = path_syntax.HOST
     """The processor to compile for: ``host``, or one of :mod:`nbcache.processors`."""
     cpu_ladder: tuple[str, ...] = ()
     """Lower levels whose entries are taken, in this order, where there is none for this process's own target."""
@@ -99,7 +99,7 @@ class Settings(Record):
     """Read-only stores that are looked into after the store itself, in this order, before those that packages declare;
     absolute. None: there are none, not even those."""
     remote: tuple[Secret[str], ...] = ()
-    """The addresses of the remote tiers behind the store, from fast to slow (`nbcache.remotes`)."""
+    """The addresses of the remote tiers behind the store, from fast to slow (`nbcache.server_addresses`)."""
     trusted_keys: tuple[Secret[str], ...] = ()
     """Whose signed entries are taken from elsewhere (`nbcache.keyring`)."""
     signing_key: Secret[str] | None = None
@@ -107,7 +107,7 @@ class Settings(Record):
     record: str | None = None
     """A warm list to append to, absolute."""
     count: str | None = None  # type: ignore[assignment]  # not the method that tuples have
-    """The directory to record every compilation in, absolute; see `nbcache.tally`. Works with `dir` unset."""
+    """The directory to record every compilation in, absolute; see `nbcache.count_record`. Works with `dir` unset."""
     stats_log: str | None = None
     """A file to which a line is added of what a process hit and compiled when it ends, absolute."""
     log: str = "WARNING"
@@ -229,9 +229,9 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
 
 def _value(name: str, value: object) -> Any:
     """Read the value of a setting. Raises ValueError(given, accepted), two texts that may be shown."""
-    if name in texts.PATHS:
-        return texts.read_path(value)
-    from nbcache.values import read  # many processes have none but where the store is
+    if name in path_syntax.PATHS:
+        return path_syntax.read_path(value)
+    from nbcache.setting_syntax import read  # many processes have none but where the store is
 
     return read(name, value)
 

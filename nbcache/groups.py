@@ -1,6 +1,6 @@
 """Whom write permission reaches besides a file's owner: his group, and whom an access control list names.
 
-:mod:`nbcache.trust` says which of them are trusted. A look-up of a group or a user may go over the network.
+:mod:`nbcache.file_trust` says which of them are trusted. A look-up of a group or a user may go over the network.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pwd
 import struct
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.process import os
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.file_trust import SEE_SETTING, Trust
 from nbcache.process import os
-from nbcache.trust import SEE_SETTING, Trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from nbcache.elf import build_id
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import opened, os
 
 

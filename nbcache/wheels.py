@@ -39,10 +39,10 @@ LOADER: Final = "_loader"
 _FIRST: Final = "nbcache.published.packaged"
 _OURS: Final = ("nbcache", "_nbcache")
 _NOT_NEEDED: Final = (
-    "nbcache.published.entries",  # for entries, of which a package has none
+    "nbcache.published.entry_code",  # for entries, of which a package has none
     "nbcache.client",  # to switch the cache on, as these three
     "nbcache.glue",
-    "nbcache.tally",
+    "nbcache.count_record",
 )
 """What functions of the packed modules import that nobody calls in a package."""
 _IMPORT: Final = re.compile(r"^(\s*)(from|import) (_?nbcache)\b(.*)$", re.MULTILINE)
@@ -86,7 +86,7 @@ def export(store: Store, name: str, folder: str, *, package: str | None = None, 
 
     The package is called like the name, with underscores, unless ``package`` says otherwise. ``requires`` are further
     requirements of the wheel, such as the package that an exception class comes from. Raises what
-    :meth:`nbcache.store.names.Names.read` does, and PublicationError for what can't be a wheel.
+    :meth:`nbcache.store.name_writing.Names.read` does, and PublicationError for what can't be a wheel.
     """
     found = store.names.read(name)
     manifest = manifests.decode(found.manifest)

@@ -11,17 +11,17 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from nbcache import processors, texts
+from nbcache import path_syntax, processors
 from nbcache.cli import command
 from nbcache.cli.command import Exercise
-from nbcache.cli.place import away_from_strangers, open_store, opened, settings_of
 from nbcache.cli.prewarm import processors_of, wishes_of
 from nbcache.cli.serve import limits_of
+from nbcache.cli.store_option import away_from_strangers, open_store, opened, settings_of
 from nbcache.cli.text import CommandError, UsageError, printable, size
+from nbcache.file_trust import Trust
 from nbcache.secret import revealed
 from nbcache.store import layers, layout
 from nbcache.store.directory import Store
-from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     import argparse
@@ -49,7 +49,7 @@ def bundle(args: argparse.Namespace) -> int:
         raise CommandError(f"{root} is neither empty nor a layer")
     with tempfile.TemporaryDirectory(prefix="nbcache-bundle-") as folder:
         exercise = Exercise(argv, f"{folder}/store", f"{folder}/list")
-        for cpu in here or [texts.HOST]:
+        for cpu in here or [path_syntax.HOST]:
             exercise.run(cpu)
         store = exercise.opened(args)
         failed = _build_elsewhere(args, store, exercise.record, elsewhere) if elsewhere else []
@@ -99,15 +99,15 @@ def _is_wanted(header: Header, cpus: list[str], only: list[str]) -> bool:
 
 def write(args: argparse.Namespace) -> int:
     """Write a bundle; the status is 1 when something couldn't be built."""
-    from nbcache import signatures
-    from nbcache.remote import archive
+    from nbcache import signing_keys
+    from nbcache.remote import bundles
 
     usage = "bundle: nbcache bundle FILE, nbcache bundle FILE LIST ... or nbcache bundle FILE -- COMMAND"
     names, argv = command.behind(args, usage)
     if not names or (len(names) > 1 and argv):
         raise UsageError(usage)
     settings = settings_of(args)
-    key = signatures.read(settings.signing_key) if settings.signing_key is not None else None
+    key = signing_keys.read(settings.signing_key) if settings.signing_key is not None else None
     if key is None and "unsigned" not in revealed(settings.trusted_keys):
         raise CommandError("NBCACHE_SIGNING_KEY is not set: nobody would take what isn't signed (`nbcache key`)")
     path, lists = os.path.abspath(names[0]), names[1:]
@@ -121,7 +121,7 @@ def write(args: argparse.Namespace) -> int:
             store, failed = _built(args, lists, f"{folder}/store")
         else:
             store = open_store(args)
-        count, total = archive.write(path, archive.of_store(store, key, store.keyring))
+        count, total = bundles.write(path, bundles.of_store(store, key, store.keyring))
     if not count:
         raise CommandError("there is nothing to put into a bundle: nothing was compiled that could be stored")
     for reason in failed:
@@ -133,7 +133,7 @@ def write(args: argparse.Namespace) -> int:
 
 def load(args: argparse.Namespace) -> int:
     """Take a bundle in; the status is 1 when an entry was refused."""
-    from nbcache.remote import archive
+    from nbcache.remote import bundles
 
     store = opened(settings_of(args))
     if not store.writable:
@@ -148,7 +148,7 @@ def load(args: argparse.Namespace) -> int:
             said.add(words)
             print(f"refused {printable(reason)}", file=sys.stderr)
 
-    counts = archive.load(os.path.abspath(args.file), store, store.keyring, tell)
+    counts = bundles.load(os.path.abspath(args.file), store, store.keyring, tell)
     print(f"{store.path}: " + ", ".join(f"{count} {how}" for how, count in counts.items()))
     return 1 if counts["refused"] else 0
 

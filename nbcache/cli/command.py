@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nbcache import environ
-from nbcache.cli import place
+from nbcache.cli import store_option
 from nbcache.cli.text import CommandError, UsageError
 
 if TYPE_CHECKING:
@@ -93,4 +93,4 @@ class Exercise:
             raise CommandError(
                 "the program didn't use nbcache: is it installed in the Python that the program runs in?"
             )
-        return place.opened(place.settings_of(args)._replace(dir=self.root, readonly=False))
+        return store_option.opened(store_option.settings_of(args)._replace(dir=self.root, readonly=False))

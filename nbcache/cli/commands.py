@@ -13,8 +13,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from nbcache import values
-from nbcache.cli.place import DEFAULT
+from nbcache import setting_syntax
+from nbcache.cli.store_option import DEFAULT
 from nbcache.store.quarantine import CRASHES
 
 REPORT: Final = "nbcache-report.html"
@@ -64,7 +64,7 @@ def uids(text: str) -> range:
 def moment(text: str) -> float:
     """Return the time [s since 1970] that ``2h``, ``7d`` or a date names. Raises ValueError."""
     if text[-1:].islower():
-        return time.time() - values.seconds(text)
+        return time.time() - setting_syntax.seconds(text)
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -221,7 +221,7 @@ COMMANDS: Final = (
         "       nbcache bundle --layer DIR [--cpu CPU,...] [--only PACKAGE] -- COMMAND [ARGUMENT ...]",
     ),
     Command(
-        "stats", "counts:show_stats", "show hits, misses by reason, compilation saved and the size of the store",
+        "stats", "stats:show_stats", "show hits, misses by reason, compilation saved and the size of the store",
         "Show what all processes that used the store have done so far, and what is in the store.",
         (
             _take(
@@ -296,7 +296,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        "publish", "names:publish", "publish a compiled function by name, for processes without Numba",
+        "publish", "published_names:publish", "publish a compiled function by name, for processes without Numba",
         "Import MODULE and publish FUNCTION of it under NAME, for nbcache.load(NAME) in processes without Numba. "
         "FUNCTION is what @njit, @vectorize, @guvectorize or @cfunc returned, or a dict of such functions.",
         (
@@ -315,24 +315,24 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        "names", "names:list_names", "list what is published",
+        "names", "published_names:list_names", "list what is published",
         "List the functions that are published by name, for nbcache.load(NAME).",
         (_take("text", "TEXT", "list only names with this text in them", nargs="?", default=""), _JSON),
     ),
     Command(
-        "unpublish", "names:unpublish", "remove published functions",
+        "unpublish", "published_names:unpublish", "remove published functions",
         "Remove what is published under each NAME, in all versions. What it refers to may then be evicted. Processes "
         "that have loaded it keep it. NAME may be a pattern, such as 'queries.*'.",
         (_NAMES, _take("--older-than", "AGE", "only what was published before that, such as 90s, 15m, 12h or 1d")),
     ),
     Command(
-        "fetch", "names:fetch", "copy a published function to another store",
+        "fetch", "published_names:fetch", "copy a published function to another store",
         "Copy what is published under each NAME, with all that loading it needs, into another store, such as one on "
         "this node's own disk. Every byte is checked.",
         (_NAMES, _take("--to", "DIR", f"the other store (default: {DEFAULT})", default=DEFAULT)),
     ),
     Command(
-        "export", "names:export", "make a wheel, stubs or a C header of a published function",
+        "export", "published_names:export", "make a wheel, stubs or a C header of a published function",
         "Make a wheel of what is published under NAME: a package for this platform that needs neither Numba nor "
         "nbcache. This needs nbcache[wheel] here, and a linker where it was published. --stubs makes stubs for type "
         "checkers, --header a header for C.",
@@ -430,7 +430,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        "metrics", "counts:metrics", "print metrics for Prometheus",
+        "metrics", "stats:metrics", "print metrics for Prometheus",
         "Print metrics of a store in Prometheus' text format, or write them to a file for node_exporter. A daemon "
         "exports metrics of its own, too: `nbcache serve --metrics`.",
         (
@@ -440,7 +440,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        "config", "counts:show_config", "show each setting and where it came from",
+        "config", "stats:show_config", "show each setting and where it came from",
         "Show each setting, its value, and whether it came from the environment, a file or the defaults.", (_JSON,),
     ),
 )  # fmt: skip

@@ -23,16 +23,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import nbcache
-from nbcache import capabilities, config, processors, pythons, texts
+from nbcache import capabilities, config, path_syntax, processors, pythons
 from nbcache.cli import command, remote, run, upkeep
-from nbcache.cli.place import FOUND, away_from_strangers, layer_places, settings_of
+from nbcache.cli.store_option import FOUND, away_from_strangers, layer_places, settings_of
 from nbcache.cli.text import plural, print_json, printable, size, user_name
 from nbcache.errors import PublicationError
+from nbcache.file_trust import Trust
 from nbcache.protocol import heartbeats
 from nbcache.store import layers, layout, locks, pins, usage
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
-from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,7 +183,7 @@ def check_processor(settings: Settings) -> Iterator[Finding]:
     has = [name for name in processors.levels() if not lacks(name)]
     able = f", which can run code for {', '.join(has)}" if has else f" ({platform.machine()})"
     yield ok("processor", f"{own}{able}")
-    for cpu in [*([settings.cpu] if settings.cpu != texts.HOST else []), *settings.cpu_ladder]:
+    for cpu in [*([settings.cpu] if settings.cpu != path_syntax.HOST else []), *settings.cpu_ladder]:
         lacking = lacks(cpu) if cpu in processors.here() else ["such instructions"]
         if lacking:
             advice = "take a lower level; until then this host compiles for itself"
@@ -388,8 +388,8 @@ def check_hits(settings: Settings, store: Store, entries: list[EntryInfo]) -> It
     """Whether there is anything that a program could hit, now or later."""
     what = "hits"
     made_for = set(layers.processors_of(store))
-    wanted = {settings.cpu, *settings.cpu_ladder} - {texts.HOST}
-    if settings.cpu == texts.HOST:
+    wanted = {settings.cpu, *settings.cpu_ladder} - {path_syntax.HOST}
+    if settings.cpu == path_syntax.HOST:
         with suppress(Exception):  # what is wrong with Numba has been said
             from nbcache.glue.keys import targets
 

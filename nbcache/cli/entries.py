@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.explain import components_of
-from nbcache.cli.place import open_layers, open_named, open_store
+from nbcache.cli.store_option import open_layers, open_named, open_store
 from nbcache.cli.text import CommandError, UsageError, age, ago, duration, print_json, print_table, size
 from nbcache.protocol import manifests
-from nbcache.store import files, usage
+from nbcache.store import publication_files, usage
 
 if TYPE_CHECKING:
     import argparse
@@ -94,26 +94,26 @@ def _show_name(store: Store, name: str, *, as_json: bool) -> int:
     )
     _print_group("functions", _signatures(found))
     _print_group("entries", {key[:SHORT]: _title(store, key) for key in found.entries})
-    _print_group("files", {digest[:SHORT]: files.path_of(store.path, digest) for digest in found.files})
+    _print_group("files", {digest[:SHORT]: publication_files.path_of(store.path, digest) for digest in found.files})
     if missing is not None:
         print(f"\n({missing.reason})")
     return 0 if missing is None else 1
 
 
 def _built_for(found: Publication) -> dict[str, str]:
-    from nbcache.published import about
+    from nbcache.published import introspection
 
     manifest = manifests.decode(found.manifest)
-    return {"built for": "; ".join(about.targets(manifest)), "by": f"Numba {manifest.numba}"}
+    return {"built for": "; ".join(introspection.targets(manifest)), "by": f"Numba {manifest.numba}"}
 
 
 def _signatures(found: Publication) -> dict[str, str]:
-    from nbcache.published import about
+    from nbcache.published import introspection
 
     manifest = manifests.decode(found.manifest)
     rows = {}
     for attribute, function in manifest.functions.items():
-        said = "; ".join(about.signatures(function)) or function.reason or ""
+        said = "; ".join(introspection.signatures(function)) or function.reason or ""
         rows[attribute or "(itself)"] = f"{function.what} {function.name}: {said}"
     return rows
 

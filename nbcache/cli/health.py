@@ -17,9 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nbcache import processes
+from nbcache import other_processes
 from nbcache.cli.commands import HEALTH_SECONDS
-from nbcache.cli.place import settings_of
+from nbcache.cli.store_option import settings_of
 from nbcache.cli.text import UsageError, duration, print_json, printable
 
 if TYPE_CHECKING:
@@ -133,6 +133,6 @@ def _heard(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bool
 def _age() -> float:
     """How long this process has lived [s]; 0 if that can't be known. What Python needs to start counts as well."""
     with suppress(OSError, AttributeError, ValueError):
-        born = processes.birth(os.getpid()) / os.sysconf("SC_CLK_TCK")
+        born = other_processes.birth(os.getpid()) / os.sysconf("SC_CLK_TCK")
         return max(0.0, min(HEALTH_SECONDS, time.clock_gettime(time.CLOCK_BOOTTIME) - born)) if born else 0.0
     return 0.0

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 from nbcache import capabilities, config, environ, processors
 from nbcache.cli import command
-from nbcache.cli.place import away_from_strangers, opened, settings_of
 from nbcache.cli.serve import farm_of, limits_of
+from nbcache.cli.store_option import away_from_strangers, opened, settings_of
 from nbcache.cli.text import CommandError, Progress, UsageError, print_json, printable
 from nbcache.importing import Paths
-from nbcache.regular import open_to_read_or_pipe
+from nbcache.regular_files import open_to_read_or_pipe
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from nbcache.daemon.prewarming import Wish
+    from nbcache.file_trust import Trust
     from nbcache.store.directory import Store
-    from nbcache.trust import Trust
 
 
 def prewarm(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from nbcache.cli.place import open_store
+from nbcache.cli.store_option import open_store
 from nbcache.cli.text import CommandError, UsageError, ago, duration, plural, print_json, print_table, printable, size
 from nbcache.protocol import profiles
 

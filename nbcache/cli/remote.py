@@ -7,11 +7,11 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import nbcache
-from nbcache.cli.place import directory_of, open_store, settings_of
+from nbcache.cli.store_option import directory_of, open_store, settings_of
 from nbcache.cli.text import CommandError, Progress, print_json, printable
 from nbcache.errors import NbcacheError
 from nbcache.protocol import helper, requests
-from nbcache.regular import open_to_read_or_pipe
+from nbcache.regular_files import open_to_read_or_pipe
 
 if TYPE_CHECKING:
     import argparse

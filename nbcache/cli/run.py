@@ -17,27 +17,27 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from nbcache import tally
+from nbcache import count_record
 from nbcache.cli import command
-from nbcache.cli.place import DEFAULT, settings_of
+from nbcache.cli.store_option import DEFAULT, settings_of
 from nbcache.cli.text import CommandError, duration, plural, print_json, print_table, printable, table
+from nbcache.file_trust import Trust
 from nbcache.store import reasons, usage
-from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from nbcache.tally import Process
+    from nbcache.count_record import Process
 
 
 SHOWN = 20
 """How many functions are listed; ``--json`` has them all."""
-_TITLES = {tally.COMPILE: "compile events", tally.PIPELINE: "pipelines", tally.LLVM: "LLVM runs"}
+_TITLES = {count_record.COMPILE: "compile events", count_record.PIPELINE: "pipelines", count_record.LLVM: "LLVM runs"}
 _MEANINGS = {
-    tally.COMPILE: "functions that Numba compiled because they were called or had a signature",
-    tally.PIPELINE: "functions that Numba analysed, with those that it compiled inside others",
-    tally.LLVM: "pieces of code that LLVM turned into machine code",
+    count_record.COMPILE: "functions that Numba compiled because they were called or had a signature",
+    count_record.PIPELINE: "functions that Numba analysed, with those that it compiled inside others",
+    count_record.LLVM: "pieces of code that LLVM turned into machine code",
 }
 
 
@@ -124,7 +124,7 @@ def tally_of(argv: Sequence[str], environ: Mapping[str, str], *, as_json: bool) 
     """
     with tempfile.TemporaryDirectory(prefix="nbcache-doctor-") as directory:
         status = command.run(argv, {**environ, "NBCACHE_COUNT": directory}, "doctor")
-        processes = tally.read(directory)
+        processes = count_record.read(directory)
     if as_json:
         print_json(_tally_as_json(processes, status))
     else:
@@ -135,7 +135,7 @@ def tally_of(argv: Sequence[str], environ: Mapping[str, str], *, as_json: bool) 
 def _tally_as_json(processes: list[Process], status: int) -> dict[str, Any]:
     return {
         "status": status,
-        "totals": tally.totals(processes),
+        "totals": count_record.totals(processes),
         "processes": [
             {"pid": process.pid, "parent": process.parent, "argv": process.argv, **process.events}
             for process in processes
@@ -144,17 +144,17 @@ def _tally_as_json(processes: list[Process], status: int) -> dict[str, Any]:
 
 
 def _print_tally(processes: list[Process]) -> None:
-    totals = tally.totals(processes)
+    totals = count_record.totals(processes)
     rows = [("processes that import Numba", len(processes), "")]
-    rows += ((_TITLES[kind], totals[kind], _MEANINGS[kind]) for kind in tally.KINDS)
+    rows += ((_TITLES[kind], totals[kind], _MEANINGS[kind]) for kind in count_record.KINDS)
     print()
     print_table(rows, right="<>")
     if processes and not any(totals.values()):
         print("\nNumba compiled nothing.")
     if not processes:
         print(f"\nNone was seen. The Python of the command needs nbcache installed; ours is {sys.executable}.")
-    for kind in tally.KINDS:
-        _print_names(kind, tally.names(processes, kind).most_common())
+    for kind in count_record.KINDS:
+        _print_names(kind, count_record.names(processes, kind).most_common())
     sys.stdout.flush()
 
 

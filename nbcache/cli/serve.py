@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from nbcache import config, environ, pythons
-from nbcache.cli import counts
-from nbcache.cli.place import open_store, settings_of
+from nbcache.cli import stats
+from nbcache.cli.store_option import open_store, settings_of
 from nbcache.cli.text import CommandError, UsageError, ago, duration, print_json, print_table, printable, user_name
 from nbcache.cli.upkeep import parse_size
 from nbcache.client import logs
@@ -42,12 +42,12 @@ def farm_of(address: str | None, option: str) -> str:
     """Return the address of a scheduler that an *option* names; "" for none. Raises UsageError, CommandError."""
     if not address:
         return ""
-    from nbcache.daemon import farm
+    from nbcache.daemon import cluster
 
-    problem = farm.scheduler_problem(address)
+    problem = cluster.scheduler_problem(address)
     if problem is not None:
         raise UsageError(f"{option} {address}: {problem}")
-    problem = farm.missing()
+    problem = cluster.missing()
     if problem is not None:
         raise CommandError(f"{option}: {problem}")
     return address
@@ -64,9 +64,9 @@ def serve(args: argparse.Namespace) -> int:
     """Run a daemon in the foreground."""
     # Imported here: no other command needs the watchdog, and most are gone before it would be imported.
     from nbcache.daemon import presence
-    from nbcache.daemon.commons import Options
     from nbcache.daemon.presence import Notifier
     from nbcache.daemon.service import Service
+    from nbcache.daemon.shared_parts import Options
 
     limits = limits_of(args)
     farm = farm_of(args.farm, "--farm")
@@ -100,7 +100,7 @@ def serve(args: argparse.Namespace) -> int:
         if lease is None:
             return 0
         presence.give_way()
-    watched = counts.of_daemon(args.metrics, lambda: service.settings, service.meter)
+    watched = stats.of_daemon(args.metrics, lambda: service.settings, service.meter)
     service.handle_signals()
     with contextlib.ExitStack() as stack:
         if watched is not None:

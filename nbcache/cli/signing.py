@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from nbcache.cli.place import settings_of
+from nbcache.cli.store_option import settings_of
 from nbcache.cli.text import CommandError, UsageError, printable
 from nbcache.keyring import Keyring
 from nbcache.secret import Secret, revealed
-from nbcache.values import what_exists
+from nbcache.setting_syntax import what_exists
 
 if TYPE_CHECKING:
     import argparse
@@ -25,12 +25,12 @@ def key(args: argparse.Namespace) -> int:
 
 def _generate(args: argparse.Namespace) -> int:
     """Make a key, and print what others need to trust it."""
-    from nbcache import signatures
+    from nbcache import signing_keys
 
     name, path = args.words
-    made = signatures.generate(name, args.until)
+    made = signing_keys.generate(name, args.until)
     try:
-        signatures.save(made, os.path.abspath(path))
+        signing_keys.save(made, os.path.abspath(path))
     except FileExistsError as error:
         raise CommandError(f"{path} is there already, and is not overwritten") from error
     print(made.public)
@@ -39,33 +39,33 @@ def _generate(args: argparse.Namespace) -> int:
 
 def _public(args: argparse.Namespace) -> int:
     """Print what others need to trust a key."""
-    from nbcache import signatures
+    from nbcache import signing_keys
 
-    print(signatures.read(Secret(os.path.abspath(args.words[0]), what_exists)).public)
+    print(signing_keys.read(Secret(os.path.abspath(args.words[0]), what_exists)).public)
     return 0
 
 
 def _sign(args: argparse.Namespace) -> int:
     """Add one's own signature to every entry of a bundle."""
-    from nbcache import signatures
-    from nbcache.remote import archive
+    from nbcache import signing_keys
+    from nbcache.remote import bundles
 
     settings = settings_of(args)
     if settings.signing_key is None:
         raise CommandError("NBCACHE_SIGNING_KEY is not set: it names the file with the key")
-    own = signatures.read(settings.signing_key)
-    count = archive.sign(os.path.abspath(args.words[0]), own)
+    own = signing_keys.read(settings.signing_key)
+    count = bundles.sign(os.path.abspath(args.words[0]), own)
     print(f"{args.words[0]}: {count} entries signed as {own.name}")
     return 0
 
 
 def _verify(args: argparse.Namespace) -> int:
     """Say who signed the entries of a bundle, and whether they would be taken; the status is 1 if one wouldn't be."""
-    from nbcache.remote import archive, objects
+    from nbcache.remote import bundles, objects
 
     keyring = Keyring(revealed(settings_of(args).trusted_keys))
     verdicts: dict[str, int] = {}
-    for name, data in archive.read(os.path.abspath(args.words[0])):
+    for name, data in bundles.read(os.path.abspath(args.words[0])):
         judged = objects.admit(data, name, keyring)
         if not isinstance(judged, str):
             judged = "signed by " + (", ".join(each.name for each in judged.header.signed or ()) or "nobody, and taken")

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nbcache import values
+from nbcache import setting_syntax
 from nbcache.errors import NbcacheError
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def duration(seconds: float) -> str:
 
 
 def seconds(text: str) -> float:
-    """Return how long a text says [s], as :func:`nbcache.values.seconds` reads it. Raises UsageError."""
+    """Return how long a text says [s], as :func:`nbcache.setting_syntax.seconds` reads it. Raises UsageError."""
     try:
-        return values.seconds(text)
+        return setting_syntax.seconds(text)
     except ValueError as error:
         raise UsageError(f"not a duration: {text!r:.40} (such as 90s, 15m, 12h or 1d)") from error
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nbcache import config
 from nbcache.cli.entries import SHORT
-from nbcache.cli.place import open_store
+from nbcache.cli.store_option import open_store
 from nbcache.cli.text import CommandError, Progress, UsageError, ago, print_json, print_table, printable, size
 from nbcache.protocol import heartbeats
 from nbcache.store import quarantine

@@ -1,7 +1,7 @@
 """``nbcache watch [DIR ...] -- CMD``: run a command, and have its functions built again whenever a file is saved.
 
 The command runs once, beside a daemon in this very process that hears its own user alone and lets all else go first.
-The daemon builds what profiles list whose files are saved (:mod:`nbcache.daemon.saves`), until Ctrl-C, which the
+The daemon builds what profiles list whose files are saved (:mod:`nbcache.daemon.saved_files`), until Ctrl-C, which the
 terminal sends to the command as well. What is saved, and what is ready, is told on standard error if that is a
 terminal.
 """
@@ -17,19 +17,19 @@ import threading
 from typing import TYPE_CHECKING
 
 from nbcache.cli import command
-from nbcache.cli.place import DEFAULT, settings_of
 from nbcache.cli.serve import insist_on_python
+from nbcache.cli.store_option import DEFAULT, settings_of
 from nbcache.cli.text import UsageError, printable
 from nbcache.client import logs
-from nbcache.client.cold import workers_for
+from nbcache.client.cold_start import workers_for
 from nbcache.config import AUTO_JOBS
 
 if TYPE_CHECKING:
     import argparse
 
     from nbcache.config import Settings
-    from nbcache.daemon.commons import Options
     from nbcache.daemon.service import Service
+    from nbcache.daemon.shared_parts import Options
 
 
 def watch(args: argparse.Namespace) -> int:
@@ -70,8 +70,8 @@ def _given(args: argparse.Namespace) -> tuple[tuple[str, ...], list[str]]:
 
 def _options(settings: Settings, places: tuple[str, ...]) -> Options:
     from nbcache.daemon import presence
-    from nbcache.daemon.commons import Options
     from nbcache.daemon.pool import Limits
+    from nbcache.daemon.shared_parts import Options
 
     # What the log says of it, a terminal needn't be told.
     shows = sys.stderr.isatty() and not logging.getLogger("nbcache").isEnabledFor(logging.INFO)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.entries import SHORT, processor_of, read_components
 from nbcache.cli.explain import differing, explain, nearest
-from nbcache.cli.place import open_layers, open_store
+from nbcache.cli.store_option import open_layers, open_store
 from nbcache.cli.text import CommandError, ago, print_json, printable
 from nbcache.store import usage
 

@@ -8,7 +8,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nbcache import config, pythons, texts
+from nbcache import config, path_syntax, pythons
 from nbcache.client import logs
 from nbcache.client.session import ClientSession
 from nbcache.config import Settings
@@ -71,7 +71,7 @@ def attend_kernels() -> None:
     """Take part in numba-cuda, if the program has imported it."""
     if _active is None or not _active.enabled or "numba.cuda.dispatcher" not in sys.modules or not _is_numba_cuda():
         return
-    from nbcache.client.kernels import Kernels
+    from nbcache.client.cuda_session import Kernels
     from nbcache.glue.cuda import seams
 
     reason = seams.install(Kernels(_active))
@@ -88,7 +88,7 @@ def _is_numba_cuda() -> bool:
 
 
 def _choose_processor(settings: Settings) -> None:
-    if settings.cpu == texts.HOST:
+    if settings.cpu == path_syntax.HOST:
         return
     from nbcache.glue.keys import targets
 
@@ -155,10 +155,10 @@ def session() -> ClientSession | None:
 def share(profile: Profile) -> None:
     """From now on, divide with others who compile it what a profile lists."""
     if _active is not None:
-        from nbcache.client.others import Others
+        from nbcache.client.elsewhere import Elsewhere
 
-        _active.others = Others(_active.settings._replace(on_miss="auto"), _active.store, _active.counters)
-        _active.others.share(profile)
+        _active.elsewhere = Elsewhere(_active.settings._replace(on_miss="auto"), _active.store, _active.counters)
+        _active.elsewhere.share(profile)
 
 
 def stats() -> dict[str, Any]:

@@ -16,12 +16,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.client.lookup import Found, Lookup
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import build_in
 from nbcache.glue.entries import front_end, load
 from nbcache.glue.entries.meta import LiteralsRequested
 from nbcache.glue.entries.wrappers import WrapperUnit
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os
 from nbcache.records import Record
 from nbcache.store import reasons
@@ -93,7 +93,7 @@ class CheckedLookup(Lookup):
 
     def library(self, unit: RuntimeUnit | WrapperUnit, rebuild: Callable[[], Any]) -> Found:
         """The same for a library."""
-        kernel = marks.unit_of(unit.cres.library) if isinstance(unit, WrapperUnit) else None
+        kernel = own_attributes.unit_of(unit.cres.library) if isinstance(unit, WrapperUnit) else None
         symbols = None if kernel is None else self._confirmed.get(kernel)
         if self._examining:
             return self._uncompared(super().library(unit, rebuild), reasons.ALONGSIDE)

@@ -96,17 +96,17 @@ def numba_imported() -> None:
     try:
         with process.nothing_collected():
             from nbcache.glue import releases
-            from nbcache.glue.hooks import dormant
+            from nbcache.glue.hooks import waking
 
             environ = dict(os.environ) if process.heeds_environment() else {}
-            asleep = _is_patient(environ) and dormant.sleep(lambda: _activate(environ))
+            asleep = _is_patient(environ) and waking.sleep(lambda: _activate(environ))
             if releases.problem() is None:
-                from nbcache.glue.identity import listed, pristine, told
+                from nbcache.glue.identity import compiler_files, numba_copies, unregistered
 
                 # Behind the tripwires, which are in Numba's classes: whoever looks for patches needn't look at those.
-                told.listen(just_imported=True)
-                listed.note_compiler()
-                _parts.watch(pristine.note_part)
+                unregistered.listen(just_imported=True)
+                compiler_files.note_compiler()
+                _parts.watch(numba_copies.note_part)
     except Exception as raised:  # noqa: BLE001  as below
         _let_pass(raised)
         asleep = False
@@ -156,9 +156,9 @@ def cuda_imported() -> None:
         if activation is not None and activation.session() is not None:
             activation.attend_kernels()
         elif _state["armed"] and not _state["activated"]:
-            from nbcache.glue.hooks import dormant
+            from nbcache.glue.hooks import waking
 
-            dormant.sleep_again()
+            waking.sleep_again()
     except Exception as raised:  # noqa: BLE001  the cache must never be the reason that a program fails
         _let_pass(raised)
         _nbcache.tell("kernels aren't cached: nbcache failed to start", raised)
@@ -174,7 +174,7 @@ def _is_patient(environ: dict[str, str]) -> bool:
 def _let_pass(raised: Exception) -> None:
     # Late: importing Numba wakes nobody, and loads nothing for it.
     try:
-        from nbcache.passing import let_pass
+        from nbcache.passing_exceptions import let_pass
     except (ImportError, OSError):  # a program that has no descriptor left can't open nbcache's modules, and goes on
         return
     let_pass(raised)
@@ -221,7 +221,7 @@ def _count(settings: Settings) -> None:
     try:
         import os
 
-        from nbcache.glue import truth
+        from nbcache.glue import compile_counter
 
         if os.path.lexists(settings.count) and not os.path.isdir(settings.count):
             import logging
@@ -230,7 +230,7 @@ def _count(settings: Settings) -> None:
                 "NBCACHE_COUNT=%s is not a directory; compilations are not counted", settings.count
             )
             return
-        truth.count_into(settings.count)
+        compile_counter.count_into(settings.count)
     except Exception as raised:  # noqa: BLE001  nor must counting
         _let_pass(raised)
         _nbcache.tell("NBCACHE_COUNT: counting failed to start; compilations are not counted", raised)

@@ -34,7 +34,7 @@ def configure(settings: Settings) -> None:
             if environ.standard_error_is_the_journal():
                 handler.setFormatter(_JournalFormatter("%(message)s"))
     if settings.log_file:
-        import nbcache.regular  # noqa: F401  where it can't be opened, nbcache stays off, and no line of the log raises
+        import nbcache.regular_files  # noqa: F401  where it can't be opened, nbcache stays off, and no line of the log raises
 
         try:
             _add(logger, _LogFile(settings.log_file, encoding="utf-8", delay=True, errors="backslashreplace"))
@@ -49,7 +49,7 @@ def _plain(record: logging.LogRecord) -> bool:
     can pass for a line of the log.
     """
     try:
-        from nbcache.plain import one_line  # most processes say nothing
+        from nbcache.one_line import one_line  # most processes say nothing
     except (ImportError, OSError):  # what is said may be that there is no descriptor left, with which to open it
         one_line = _ascii_line
     try:
@@ -81,7 +81,7 @@ class _LogFile(logging.FileHandler):
     _told = False
 
     def _open(self) -> TextIOWrapper:
-        from nbcache.regular import open_to_append
+        from nbcache.regular_files import open_to_append
 
         fd = open_to_append(self.baseFilename, _MODE)
         return os.fdopen(fd, "a", encoding=self.encoding, errors=self.errors)

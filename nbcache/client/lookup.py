@@ -11,18 +11,18 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from nbcache.client import logs
-from nbcache.client.places import Places
-from nbcache.glue import marks
+from nbcache.client.look_up_order import Places
+from nbcache.glue import own_attributes
 from nbcache.glue.entries import load
 from nbcache.glue.entries.meta import LiteralsRequested
 from nbcache.glue.entries.verdicts import InUse, Unloadable
 from nbcache.glue.hooks import deferring
+from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.past import past_of
 from nbcache.glue.overloads import effects
 from nbcache.glue.overloads.uses import resolved
-from nbcache.passing import let_pass
-from nbcache.store import found as _found  # noqa: F401  imported while the cache wakes, and not within a look-up
+from nbcache.passing_exceptions import let_pass
+from nbcache.store import found_entries as _found  # noqa: F401  imported while the cache wakes, and not within a look-up
 from nbcache.store import reasons
 from nbcache.store.entry import BESIDE, DAMAGED
 
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("nbcache")
 _ONLY_FOR_MISSES = (
-    *("nbcache.client." + name for name in ("others", "patience", "publishing", "recording")),
+    *("nbcache.client." + name for name in ("elsewhere", "recording", "saving", "waiting_account")),
     *(
         "nbcache." + name
         for name in (
-            "glue.calls", "glue.capture.running", "glue.keys.marked", "processors", "protocol.heartbeats",
-            "store.layers", "store.locks", "store.publish", "store.usage",
+            "glue.calls", "glue.capture.code_that_ran", "glue.keys.marked_code", "processors", "protocol.heartbeats",
+            "store.layers", "store.locks", "store.slots", "store.usage",
         )
     ),
 )  # fmt: skip
@@ -169,7 +169,7 @@ class Lookup:
             bound: Collection[str] = ()
             if not isinstance(cres, LiteralsRequested):
                 self.libraries.setdefault(unit.key, cres.library)
-                bound = marks.meta_of(cres.library)[1]
+                bound = own_attributes.meta_of(cres.library)[1]
             caveats.extend(self._accept(unit, meta, entry, bound=bound))
             return cres
 
@@ -182,7 +182,7 @@ class Lookup:
         shared = load.share(unit, target_context, self._history, library)
         if shared is None:
             return None
-        return Found(shared[0], caveats=self._accept(unit, shared[1], bound=marks.meta_of(library)[1]))
+        return Found(shared[0], caveats=self._accept(unit, shared[1], bound=own_attributes.meta_of(library)[1]))
 
     def library(self, unit: RuntimeUnit | WrapperUnit, rebuild: Callable[[], Any]) -> Found:
         """The library of a unit, and the name of the function in it that is wanted; *rebuild* makes it anew."""

@@ -15,7 +15,7 @@ import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.process import os, time
 from nbcache.protocol import profiles, requests, sources
 from nbcache.protocol.profiles import Head, Unit

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.process import os, time
 
 if TYPE_CHECKING:

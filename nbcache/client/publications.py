@@ -6,7 +6,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from nbcache import values
+from nbcache import setting_syntax
 from nbcache.errors import PublicationError
 from nbcache.protocol import manifests
 from nbcache.store import fetching, layout
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from nbcache.client.session import ClientSession
-    from nbcache.glue.published.describe import Described
+    from nbcache.glue.publishing.manifest_of import Described
     from nbcache.published.proof import Proof
     from nbcache.published.realize import WithNumba
     from nbcache.store.directory import Store
@@ -37,11 +37,13 @@ def publish(
 ) -> Publication:
     """Publish a compiled function, or several as a namespace; see :func:`nbcache.publish`."""
     from nbcache.client import hook
-    from nbcache.published import tiers
+    from nbcache.published import names_in_tiers
 
     layout.check_name(name)
     if expires is not None and not (
-        isinstance(expires, int | float) and not isinstance(expires, bool) and 0 < expires < values.LONGEST_SECONDS
+        isinstance(expires, int | float)
+        and not isinstance(expires, bool)
+        and 0 < expires < setting_syntax.LONGEST_SECONDS
     ):
         raise PublicationError(name, f"expires={expires!r:.40} is no number of seconds above 0: leave it out for ever")
     store, manifest, described = _proved(
@@ -50,7 +52,7 @@ def publish(
     )  # fmt: skip
     until = None if expires is None else float(expires)
     found = store.names.write(name, manifest, sorted(described.entries), sorted(described.files), until)
-    tiers.publish(name, hook.settings())
+    names_in_tiers.publish(name, hook.settings())
     return found
 
 
@@ -63,11 +65,11 @@ def dumps(
 ) -> bytes:
     """Return a compiled function, or several as a namespace, as bytes; see :func:`nbcache.dumps`."""
     from nbcache.client import hook
-    from nbcache.published import carried, load
+    from nbcache.published import as_bytes, load
 
     by_attribute = _by_attribute("bytes", functions)
     name = ", ".join(getattr(each, "__name__", type(each).__name__) for each in by_attribute.values())
-    key = carried.signing_key(hook.settings())
+    key = as_bytes.signing_key(hook.settings())
     store, raw, _ = _proved(name, by_attribute, signatures, numba="forbid", libraries=libraries, durable=False)
     return load.stored(raw, manifests.decode(raw), store).blob(key, wanted)
 
@@ -93,7 +95,7 @@ def _proved(
     with proof.prepared() as prover:
         session = _session(name)
         store: Store = session.store
-        from nbcache.glue.published import describe
+        from nbcache.glue.publishing import manifest_of
         from nbcache.glue.requests import requested
 
         for library in libraries:
@@ -101,7 +103,7 @@ def _proved(
         for function in by_attribute.values():
             for signature in chosen or ():
                 requested.prepare(function, signature)
-        described = describe.describe(
+        described = manifest_of.describe(
             name, by_attribute, chosen, _Entries(name, session), keep_refused=numba == "allow", cpus=cpus
         )
         store.names.renew(described.entries)
@@ -137,8 +139,8 @@ def _processors(name: str, cpu: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def _load(name: str, library: str) -> None:
-    from nbcache.glue.published import natives
-    from nbcache.glue.published.verdicts import Refused
+    from nbcache.glue.publishing import natives
+    from nbcache.glue.publishing.refusals import Refused
 
     try:
         natives.load(library)
@@ -182,7 +184,7 @@ class _Entries:
 
     def find(self, key: str) -> Iterator[Entry]:
         """Yield each entry of a key. Raises PublicationError if one can't be put into the store."""
-        self._session.publishing.store_checked(key)
+        self._session.saving.store_checked(key)
         for entry in self._session.entries(key):
             if entry.layer:
                 fetching.put(self._session.store, self._name, entry)

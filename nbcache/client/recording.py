@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from nbcache import regular
+from nbcache import regular_files
 from nbcache.client import logs
 from nbcache.process import os
 from nbcache.protocol.requests import BadRequestError
@@ -47,9 +47,9 @@ def sum_up(path: str, counters: Counters) -> None:
 
 
 def _add_line(path: str, line: bytes) -> None:
-    fd = regular.open_to_append(path, _MODE)
+    fd = regular_files.open_to_append(path, _MODE)
     try:
-        regular.write(fd, line + b"\n")
+        regular_files.write(fd, line + b"\n")
     finally:
         os.close(fd)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config
-from nbcache.plain import one_line
+from nbcache.one_line import one_line
 from nbcache.protocol import heartbeats, spool
 from nbcache.protocol.requests import Request
 from nbcache.store import layout, reasons
@@ -72,11 +72,11 @@ class _Attempt:
 
             Store.journals = False
             hook.arm(self._settings)
-            from nbcache.glue import trial
+            from nbcache.glue import health_function
 
             self.has_numba = True
             _say(stage="asking a daemon")
-            self.result = int(trial.adder(SELF_TEST, self._number)(_ARGUMENT))
+            self.result = int(health_function.adder(SELF_TEST, self._number)(_ARGUMENT))
             self.stats = nbcache.stats()
         except BaseException as error:  # noqa: BLE001  whatever it is, it is what is to be told
             self.fault = f"{type(error).__name__}: {error}"

@@ -1,7 +1,7 @@
 """What Numba asks of the client: look up, load, or compile once and publish.
 
 Whatever goes wrong in here is a logged miss.  No exception reaches the compilation that asked, and
-nothing is waited for longer than `nbcache.client.patience` allows.
+nothing is waited for longer than `nbcache.client.waiting_account` allows.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from nbcache.client import logs
-from nbcache.client.kept import Journal
+from nbcache.client.open_files import Journal
 from nbcache.counting import Counters
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.process import os, time
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from nbcache.client.elsewhere import Elsewhere
     from nbcache.client.lookup import Found
-    from nbcache.client.others import Others
-    from nbcache.client.publishing import Publishing
     from nbcache.client.remote import Remote
+    from nbcache.client.saving import Saving
     from nbcache.config import Settings
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.units import Unit
@@ -40,13 +40,13 @@ class ClientSession:
     def __init__(self, settings: Settings, store: Store) -> None:
         # Whoever asks for a session needs these, which need internals of Numba's.
         from nbcache.client.lookup import Lookup
-        from nbcache.glue import marks
+        from nbcache.glue import own_attributes
         from nbcache.glue.identity.node import Unidentifiable
         from nbcache.glue.keys.key_maker import KeyMaker, frame_stack
         from nbcache.glue.keys.units import unit_for
         from nbcache.glue.overloads.history import History
 
-        self._unit_for, self._unidentifiable, self._marks = unit_for, Unidentifiable, marks
+        self._unit_for, self._unidentifiable, self._marks = unit_for, Unidentifiable, own_attributes
         self.settings = settings
         self.store = store
         self.maker = KeyMaker()
@@ -69,25 +69,25 @@ class ClientSession:
             remote=self._reach_out if settings.remote and store.writable else None,
         )
         # Asked for where packages extend Numba, which is where publishing begins to be needed.
-        self.maker.installed.recall = lambda key: self.publishing.remembered(key)  # noqa: PLW0108
-        self.maker.installed.remember = lambda *found: self.publishing.remember(*found, here=False)
-        self.maker.distributions.recall = lambda key: self.publishing.remembered_here(key)  # noqa: PLW0108
-        self.maker.distributions.remember = lambda *found: self.publishing.remember(
+        self.maker.installed.recall = lambda key: self.saving.remembered(key)  # noqa: PLW0108
+        self.maker.installed.remember = lambda *found: self.saving.remember(*found, here=False)
+        self.maker.distributions.recall = lambda key: self.saving.remembered_here(key)  # noqa: PLW0108
+        self.maker.distributions.remember = lambda *found: self.saving.remember(
             *found, here=True, what="installed files"
         )
         # Unless its import noted Numba's files: the sooner they are looked at, the surer they are what was imported.
         self.maker.conditions.look_at_files()
-        self.others: Others | None = None
+        self.elsewhere: Elsewhere | None = None
         """Whom this process shares its compiling with; None before the first miss."""
         self._told, self._recorded = 0, set[str]()
 
     @functools.cached_property
-    def publishing(self) -> Publishing:
+    def saving(self) -> Saving:
         """What this process adds to the store."""
-        from nbcache.client.publishing import Publishing  # a process that only hits publishes nothing
+        from nbcache.client.saving import Saving  # a process that only hits publishes nothing
 
         writes_profile = self.store.journals and not self.settings.readonly
-        return Publishing(
+        return Saving(
             self.store, self.maker, self.history, self.frames,
             counters=self.counters, lookup=self.lookup, writes_profile=writes_profile,
         )  # fmt: skip
@@ -126,7 +126,7 @@ class ClientSession:
                 return None
             found = self.lookup.overload(unit, target_context)
             if found.result is None and unit.of_the_past:
-                from nbcache.glue.identity.past import lose
+                from nbcache.glue.identity.dispatcher_past import lose
 
                 # An overload that a hit promised, and what it was made from is no more; better than none.
                 _log.info(
@@ -141,13 +141,13 @@ class ClientSession:
                 return None
             if found.result is None and not found.is_checked:
                 look_up = functools.partial(self.lookup.overload, unit, target_context, waited=True)
-                found = self.from_others(unit, look_up, found)
+                found = self.from_elsewhere(unit, look_up, found)
             if found.result is None:
                 self.open_frame(unit)
             elif not len(self.frames):
                 self.record(unit)
-            if found.result is not None and self.others is not None:
-                self.others.ready(unit)
+            if found.result is not None and self.elsewhere is not None:
+                self.elsewhere.ready(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self.fault("looking up", unit)
@@ -155,22 +155,22 @@ class ClientSession:
             return None
         return found.with_warnings()
 
-    def from_others(self, unit: Unit, look_up: Callable[[], Found], missed: Found) -> Found:
+    def from_elsewhere(self, unit: Unit, look_up: Callable[[], Found], missed: Found) -> Found:
         """What a daemon builds, or another process is building; *look_up* finds it then.
 
         Only the outermost compilation takes part, so there is no cycle of waiting; or each, where others compile all
-        that the program needs (:mod:`nbcache.client.cold`).
+        that the program needs (:mod:`nbcache.client.cold_start`).
         """
         nested = len(self.frames) > 0
-        if self.others is None and not nested:
-            from nbcache.client.others import Others
+        if self.elsewhere is None and not nested:
+            from nbcache.client.elsewhere import Elsewhere
 
-            self.others = Others(self.settings, self.store, self.counters)
-        found = None
-        if self.others is not None and not nested:
-            self.others.missed(unit, self.publishing.seconds)
-        if self.others is not None and (not nested or self.others.shares):
-            found = self.others.find(unit, lambda: look_up().there(), self.frames.on_close, is_there=missed.is_usable)
+            self.elsewhere = Elsewhere(self.settings, self.store, self.counters)
+        found, is_there = None, missed.is_usable
+        if self.elsewhere is not None and not nested:
+            self.elsewhere.missed(unit, self.saving.seconds)
+        if self.elsewhere is not None and (not nested or self.elsewhere.shares):
+            found = self.elsewhere.find(unit, lambda: look_up().there(), self.frames.on_close, is_there=is_there)
         if found is None:  # who was served in the end has a hit, and missed nothing
             self.counters.miss(missed.reason)
         return found or missed
@@ -281,7 +281,7 @@ class ClientSession:
             elif unit is None:
                 return
             else:
-                stored = self.publishing.result(frame, unit, cres)
+                stored = self.saving.result(frame, unit, cres)
                 if stored and len(self.frames) == 1:
                     self.record(unit)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
@@ -298,7 +298,7 @@ class ClientSession:
         if not self.enabled or frame is None or unit is None or unit.owner is not owner:
             return
         try:
-            self.publishing.literals_requested(frame, unit, tuple(sorted(positions)))
+            self.saving.literals_requested(frame, unit, tuple(sorted(positions)))
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self.fault("publishing", unit)
@@ -346,7 +346,7 @@ class ClientSession:
             if unit is not None:
                 finish(info.library)
                 self._marks.keep_wrapper(cres.library, kind, (unit, info.library, info.name))
-                self.publishing.library(unit, info.library, info.name, time.perf_counter() - started)
+                self.saving.library(unit, info.library, info.name, time.perf_counter() - started)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self.fault("publishing", None)
@@ -373,7 +373,7 @@ class ClientSession:
         library = build()
         try:
             if unit is not None:
-                self.publishing.library(unit, library, "", time.perf_counter() - started)
+                self.saving.library(unit, library, "", time.perf_counter() - started)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             self.fault("publishing", unit)
@@ -436,7 +436,7 @@ class ClientSession:
     def _finish(self) -> None:
         self.lookup.finish()
         if "publishing" in vars(self):  # else nothing was compiled
-            self.publishing.finish()
+            self.saving.finish()
         # A forked child may come here twice: by atexit, and by multiprocessing, which atexit calls too.
         if self.counters.empty or self._told == os.getpid():
             return

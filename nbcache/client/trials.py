@@ -18,10 +18,10 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.client.kept import KeptFile
-from nbcache.passing import suppressed
+from nbcache.client.open_files import KeptFile
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
-from nbcache.store import drops, first_calls, layout, quarantine
+from nbcache.store import first_calls, layout, quarantine, user_directories
 
 if TYPE_CHECKING:
     from nbcache.store.directory import Store
@@ -236,7 +236,7 @@ class Trials:
                     return self._table
             self._table.close()
             self._table = None
-        drop = drops.own(self._store.path, layout.TRIALS)
+        drop = user_directories.own(self._store.path, layout.TRIALS)
         if drop is None:
             msg = "there is no place for it"
             raise OSError(msg)

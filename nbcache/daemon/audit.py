@@ -27,8 +27,8 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from nbcache.store import opened, standing
-from nbcache.trust import Trust
+from nbcache.file_trust import Trust
+from nbcache.store import first_askers, opened
 
 _log = logging.getLogger("nbcache")
 MAX_SIZE: Final = 8 << 20
@@ -91,5 +91,5 @@ class Audit:
 
 def _name(asked: object) -> str:
     """Return the name of the files about what is built for a uid."""
-    owners = not isinstance(asked, int) or asked < 0 or standing.named(asked) == standing.OWNER
+    owners = not isinstance(asked, int) or asked < 0 or first_askers.named(asked) == first_askers.OWNER
     return "audit" if owners else f"audit-{asked}"

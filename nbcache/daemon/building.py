@@ -9,15 +9,15 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.daemon import blame, housekeeping, interpreters, jobs, lanes, turns
-from nbcache.daemon.commons import Sparing
+from nbcache.daemon import failures, housekeeping, interpreters, job_functions, lanes, whose_turn
+from nbcache.daemon.cluster import Farm, exposure
 from nbcache.daemon.confinement import Uids
-from nbcache.daemon.farm import Farm, exposure
 from nbcache.daemon.interpreters import Judging
+from nbcache.daemon.job_run import FarmError
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Pools
 from nbcache.daemon.publisher import Claims, Publisher, Ticket
-from nbcache.daemon.remote import Remote
-from nbcache.daemon.running import FarmError
+from nbcache.daemon.remote_builds import Remote
+from nbcache.daemon.shared_parts import Sparing
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
 from nbcache.protocol import spool
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
-    from nbcache.daemon.commons import Commons
     from nbcache.daemon.confinement import Confinement
     from nbcache.daemon.presence import Presence
-    from nbcache.daemon.turns import Job
+    from nbcache.daemon.shared_parts import Commons
+    from nbcache.daemon.whose_turn import Job
 
 _log = logging.getLogger("nbcache")
 ATTEMPTS: Final = 2
@@ -89,7 +89,7 @@ class Building:
         lanes.make_room(self._commons.jobs.values(), free)
         deadline = time.monotonic() + START_SECONDS
         running = {job.held for job in self._commons.jobs.values() if job.future is not None}
-        for job in turns.ordered(self._commons.jobs.values(), self._served) if free > 0 else ():
+        for job in whose_turn.ordered(self._commons.jobs.values(), self._served) if free > 0 else ():
             if free <= 0:
                 return
             if time.monotonic() > deadline:
@@ -149,11 +149,11 @@ class Building:
             if job.request.is_profile:
                 told = self._begin_lane(job, ticket)
                 seconds = self._commons.options.limits.seconds * lanes.SHARE
-                job.future = submit(jobs.build_profile, line, told, seconds, ticket=ticket)
+                job.future = submit(job_functions.build_profile, line, told, seconds, ticket=ticket)
             else:
-                job.future = submit(jobs.build, line, True, job.suspect, ticket=ticket)
+                job.future = submit(job_functions.build, line, True, job.suspect, ticket=ticket)
         except (NbcacheError, OSError, RuntimeError) as error:
-            self._finish(job, str(error), blame.of(error, blame.ENVIRONMENT))
+            self._finish(job, str(error), failures.of(error, failures.ENVIRONMENT))
             return False
         job.future.add_done_callback(lambda _future: self._wake())
         return True
@@ -167,7 +167,7 @@ class Building:
         where = _environment(job)
         if job.paths and not self._goes_to_farm(job) and not self._pools.has(*where):
             with suppress(NbcacheError, OSError, RuntimeError):
-                ready = self._pools.get(*where, uid=job.request.uid).submit(jobs.get_ready)
+                ready = self._pools.get(*where, uid=job.request.uid).submit(job_functions.get_ready)
                 ready.add_done_callback(lambda _future: self._presence.got_ready())
 
     def _is_held(self, job: Job) -> bool:
@@ -253,18 +253,18 @@ class Building:
                 self._give_up(job)
             return
         request = job.request
-        to_blame = blame.FUNCTION
+        to_blame = failures.FUNCTION
         farmed = self._farm is not None and job.pool is self._farm
         try:
-            to_blame, reason = blame.read(future.result())
-            came_back = reason == jobs.TRIED
+            to_blame, reason = failures.read(future.result())
+            came_back = reason == job_functions.TRIED
             # A job that may not even read the store can't tell, and one that lies is no source.
-            if reason in {None, jobs.TRIED, jobs.UNPUBLISHED}:
+            if reason in {None, job_functions.TRIED, job_functions.UNPUBLISHED}:
                 held = self._commons.store.holds(request.key, request.uid)
                 if came_back and held and job.suspect:
                     since = time.time() - time.monotonic() + job.started
                     housekeeping.approve(self._commons.store, request.key, request.uid, since)
-                to_blame, reason = blame.RESOURCES, None if held else jobs.UNPUBLISHED
+                to_blame, reason = failures.RESOURCES, None if held else job_functions.UNPUBLISHED
         except FarmError as error:
             _log.warning("%s: %s; it waits for another worker", request.what, error)
             job.attempts -= 1
@@ -278,19 +278,19 @@ class Building:
                 return
             reason = str(error)
             if isinstance(error, InterpreterError):
-                to_blame = blame.ENVIRONMENT
+                to_blame = failures.ENVIRONMENT
         except JobError as error:
             reason = f"{reasons.INTERNAL}: {error}"
-        if reason is not None and blame.tells_scarcity(reason):
-            to_blame = blame.RESOURCES
-        if farmed and to_blame == blame.ENVIRONMENT and not self._commons.options.farm_waits:
+        if reason is not None and failures.tells_scarcity(reason):
+            to_blame = failures.RESOURCES
+        if farmed and to_blame == failures.ENVIRONMENT and not self._commons.options.farm_waits:
             _log.info("%s can't be built on the farm: %s", request.what, reason)
             job.stays = True
             job.let_go()
             return
         self._finish(job, reason, to_blame)
 
-    def _finish(self, job: Job, reason: str | None, to_blame: str = blame.FUNCTION) -> None:
+    def _finish(self, job: Job, reason: str | None, to_blame: str = failures.FUNCTION) -> None:
         """Answer everybody who asked for this."""
         commons, request = self._commons, job.request
         if request.function == SELF_TEST:
@@ -307,10 +307,10 @@ class Building:
             spool.forget_failure(commons.store.path, request.key, request.scope)
         else:
             self._failures_said.warning(request.key, "could not build %s: %s", what, reason)
-            if to_blame != blame.RESOURCES:
+            if to_blame != failures.RESOURCES:
                 # What is said of a function, a job has said, which runs what its user likes: to others that is no word.
                 own = request.uid in {0, os.geteuid()}
-                scope = "" if to_blame == blame.FUNCTION and own else request.scope
+                scope = "" if to_blame == failures.FUNCTION and own else request.scope
                 spool.failed(commons.store.path, request, reason, job.attempts, scope=scope)
                 self.failures_grew = True
         if job.attempts:

@@ -32,7 +32,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from nbcache.daemon import syscalls
+from nbcache.daemon import linux_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +45,7 @@ ROOT_INSIDE: Final = FIRST_UID - 1
 SCRATCH_BYTES: Final = 256 << 20
 """How much a job may write to its TMPDIR."""
 _INTERPRETER: Final = (
-    syscalls.NEW_USER | syscalls.NEW_MOUNT | syscalls.NEW_PID | syscalls.NEW_IPC | syscalls.NEW_NET
+    linux_calls.NEW_USER | linux_calls.NEW_MOUNT | linux_calls.NEW_PID | linux_calls.NEW_IPC | linux_calls.NEW_NET
 )  # fmt: skip
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  that is where glibc has semaphores
@@ -114,9 +114,9 @@ def fork_interpreter(scratch: str, hidden: str = "") -> int:
     _enter(hidden)
     pid = os.fork()
     if pid == 0:
-        syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        linux_calls.prctl(linux_calls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
         _mount_own(scratch)
-        syscalls.refuse_ways_out()
+        linux_calls.refuse_ways_out()
     return pid
 
 
@@ -124,26 +124,26 @@ def _enter(hidden: str) -> None:
     """Twice: what the first namespace of users made read-only is locked in the second."""
     uid, gid = os.geteuid(), os.getegid()
     inside = uid or ROOT_INSIDE, gid or ROOT_INSIDE
-    syscalls.prctl(syscalls.NO_NEW_PRIVILEGES, 1)
+    linux_calls.prctl(linux_calls.NO_NEW_PRIVILEGES, 1)
     # By this descriptor, what is in it can still be written.
     proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    syscalls.unshare(syscalls.NEW_USER | syscalls.NEW_MOUNT)
+    linux_calls.unshare(linux_calls.NEW_USER | linux_calls.NEW_MOUNT)
     _map_ids(proc, inside, (uid, gid))
-    flags = syscalls.READ_ONLY | syscalls.NO_SETUID
+    flags = linux_calls.READ_ONLY | linux_calls.NO_SETUID
     if hidden and os.access(hidden, os.R_OK, effective_ids=True):
-        syscalls.bind(hidden, os.devnull)
+        linux_calls.bind(hidden, os.devnull)
     if uid == 0:
         # Root owns the disks' devices, which a read-only mount doesn't protect.
         devices = [path for path in _DEVICES if os.path.exists(path)]
         for path in devices:
-            syscalls.bind(path)
-        syscalls.set_mounts("/", flags | syscalls.NO_DEVICES, propagation=syscalls.SLAVE)
+            linux_calls.bind(path)
+        linux_calls.set_mounts("/", flags | linux_calls.NO_DEVICES, propagation=linux_calls.SLAVE)
         for path in devices:
-            syscalls.set_mounts(path, 0, clear=syscalls.NO_DEVICES, recursive=False)
+            linux_calls.set_mounts(path, 0, clear=linux_calls.NO_DEVICES, recursive=False)
     else:
         # Not private: what is mounted later (somebody's home, by an automounter) shall be seen by later jobs.
-        syscalls.set_mounts("/", flags, propagation=syscalls.SLAVE)
-    syscalls.unshare(_INTERPRETER)
+        linux_calls.set_mounts("/", flags, propagation=linux_calls.SLAVE)
+    linux_calls.unshare(_INTERPRETER)
     _map_ids(proc, inside, inside)
     os.close(proc)
 
@@ -152,15 +152,15 @@ def fork_job() -> int:
     """Fork into a PID namespace of a job; return the child's pid, 0 in the child. Raises OSError."""
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        syscalls.unshare(syscalls.NEW_PID)
+        linux_calls.unshare(linux_calls.NEW_PID)
         try:
             # Python's, and so the C library's: what it tells others of a fork (OpenBLAS ends its threads) is needed.
             pid = os.fork()
         except OSError:
-            syscalls.enter(own, syscalls.NEW_PID)
+            linux_calls.enter(own, linux_calls.NEW_PID)
             raise
         if pid:
-            syscalls.enter(own, syscalls.NEW_PID)
+            linux_calls.enter(own, linux_calls.NEW_PID)
         return pid
     finally:
         os.close(own)
@@ -168,15 +168,15 @@ def fork_job() -> int:
 
 def settle_job(scratch: str) -> None:
     """In that child: have a process tree, a scratch directory and shared memory of its own. Raises OSError."""
-    syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    syscalls.unshare(syscalls.NEW_MOUNT | syscalls.NEW_IPC)
+    linux_calls.prctl(linux_calls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    linux_calls.unshare(linux_calls.NEW_MOUNT | linux_calls.NEW_IPC)
     # Once more, for what was mounted since; private, so that nothing appears meanwhile.
-    syscalls.set_mounts("/", syscalls.READ_ONLY | syscalls.NO_SETUID, propagation=syscalls.PRIVATE)
+    linux_calls.set_mounts("/", linux_calls.READ_ONLY | linux_calls.NO_SETUID, propagation=linux_calls.PRIVATE)
     alone = _mount_own(scratch)
-    syscalls.drop_capabilities()
+    linux_calls.drop_capabilities()
     if not alone:
         # No job may trace another one of its uid.
-        syscalls.prctl(syscalls.DUMPABLE, 0)
+        linux_calls.prctl(linux_calls.DUMPABLE, 0)
 
 
 def settle_alone(scratch: str | None = None) -> None:
@@ -184,16 +184,16 @@ def settle_alone(scratch: str | None = None) -> None:
 
     Where Landlock is to be had, it writes nothing but *scratch*, if that is given.
     """
-    syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    syscalls.prctl(syscalls.NO_NEW_PRIVILEGES, 1)
-    syscalls.prctl(syscalls.SUBREAPER, 1)
+    linux_calls.prctl(linux_calls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    linux_calls.prctl(linux_calls.NO_NEW_PRIVILEGES, 1)
+    linux_calls.prctl(linux_calls.SUBREAPER, 1)
     if os.getuid():
-        syscalls.prctl(syscalls.DUMPABLE, 0)
+        linux_calls.prctl(linux_calls.DUMPABLE, 0)
     if scratch is not None:
         places = [scratch, _SHARED_MEMORY, *_DEVICES]
-        syscalls.restrict(place for place in places if os.path.exists(place))
-        syscalls.refuse_ways_out(alone=False)
-        syscalls.drop_capabilities()
+        linux_calls.restrict(place for place in places if os.path.exists(place))
+        linux_calls.refuse_ways_out(alone=False)
+        linux_calls.drop_capabilities()
 
 
 def settle_speaker(readable: Iterable[str]) -> None:
@@ -201,14 +201,14 @@ def settle_speaker(readable: Iterable[str]) -> None:
 
     It can't be taken back, and holds for all its threads to come. Raises OSError.
     """
-    syscalls.prctl(syscalls.NO_NEW_PRIVILEGES, 1)
+    linux_calls.prctl(linux_calls.NO_NEW_PRIVILEGES, 1)
     if os.getuid():
-        syscalls.prctl(syscalls.DUMPABLE, 0)
-    syscalls.drop_capabilities()
+        linux_calls.prctl(linux_calls.DUMPABLE, 0)
+    linux_calls.drop_capabilities()
     try:
-        syscalls.restrict([], reading=readable, tcp=True)
+        linux_calls.restrict([], reading=readable, tcp=True)
     finally:
-        syscalls.refuse_ways_out(alone=False)
+        linux_calls.refuse_ways_out(alone=False)
 
 
 def fork_guarded() -> None:
@@ -216,7 +216,7 @@ def fork_guarded() -> None:
 
     All but what became somebody else's child is left to it: it is the subreaper of everything below.
     """
-    syscalls.prctl(syscalls.SUBREAPER, 1)
+    linux_calls.prctl(linux_calls.SUBREAPER, 1)
     heard = {signal.SIGTERM, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     guarded = os.fork()
@@ -224,7 +224,7 @@ def fork_guarded() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return
     # In place of SIGKILL, when who started it ends.
-    syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    linux_calls.prctl(linux_calls.PARENT_DEATH_SIGNAL, signal.SIGTERM)
     ended = False
     while not ended and signal.sigwait(heard) == signal.SIGCHLD:
         with suppress(ChildProcessError):
@@ -251,13 +251,13 @@ def _map_ids(proc: int, inside: tuple[int, int], outside: tuple[int, int]) -> No
 
 def _mount_own(scratch: str) -> bool:
     """Mount what this process alone writes, and its own process tree; return whether that is what /proc shows now."""
-    options = syscalls.NO_SETUID | syscalls.NO_DEVICES
+    options = linux_calls.NO_SETUID | linux_calls.NO_DEVICES
     for path in (scratch, _SHARED_MEMORY):
         if os.path.isdir(path):
-            syscalls.mount("tmpfs", path, options, f"mode=700,size={SCRATCH_BYTES}")
+            linux_calls.mount("tmpfs", path, options, f"mode=700,size={SCRATCH_BYTES}")
     try:
         # Read-only: the kernel lets root change its settings there, in whatever namespace.
-        syscalls.mount("proc", "/proc", options | syscalls.NO_EXECUTING | syscalls.READ_ONLY)
+        linux_calls.mount("proc", "/proc", options | linux_calls.NO_EXECUTING | linux_calls.READ_ONLY)
     except OSError:
         # Denied where parts of the old one are hidden (systemd's ProtectKernelLogs=, containers). That shows the pids
         # of others, and nothing else of them: who is in a namespace of users above is not to be looked into.

@@ -13,17 +13,17 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from nbcache.daemon.commons import Stock
-from nbcache.plain import one_line
+from nbcache.daemon.shared_parts import Stock
+from nbcache.one_line import one_line
 from nbcache.protocol import heartbeats, requests, spool
-from nbcache.store import evict, folding, layout, listing, pins, quarantine, standing, upkeep
+from nbcache.store import evict, first_askers, layout, listing, pins, quarantine, upkeep, usage_sums
 from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.daemon.audit import Audit
-    from nbcache.daemon.commons import Commons
+    from nbcache.daemon.shared_parts import Commons
     from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
     from nbcache.store.entry import Entry
@@ -130,7 +130,7 @@ class Housekeeping:
             return
         if limit <= 0 or commons.stock.size <= limit:
             # What can't be listed may have been used as well.
-            folding.fold(store.path, keys.__contains__ if keys else lambda _key: True)
+            usage_sums.fold(store.path, keys.__contains__ if keys else lambda _key: True)
             return
         gone: list[int] = []
 
@@ -165,7 +165,7 @@ def forget_tests(commons: Commons, age: float = TEST_SECONDS) -> None:
         for entry in store.find(key):
             # The name is what who asked says. Whatever else lies under the key isn't ours to remove.
             if entry.header.function == SELF_TEST and store.remove(entry.path):
-                whose = standing.asker(entry.header)
+                whose = first_askers.asker(entry.header)
                 commons.audit.record("removed", key=key, function=SELF_TEST, asked=whose, reason="a self-test is over")
 
 
@@ -209,7 +209,7 @@ def have_rebuilt(store: Store, audit: Audit, asked: Callable[[Request], None]) -
     # Each key once, whatever is said of how many entries under it.
     for key in {each.key for each in suspects.values() if each.crashes >= quarantine.CRASHES}:
         for found in list(store.find(key)):
-            suspect, whose = suspects.get(found.digest), standing.asker(found.header)
+            suspect, whose = suspects.get(found.digest), first_askers.asker(found.header)
             if suspect is None or suspect.key != key or found.proven:
                 continue
             if suspect.is_condemned(os.geteuid(), whose):
@@ -220,7 +220,7 @@ def have_rebuilt(store: Store, audit: Audit, asked: Callable[[Request], None]) -
 
 def _have_rebuilt(store: Store, found: Entry, suspect: Suspect, audit: Audit, asked: Callable[[Request], None]) -> None:
     header = found.header
-    about = {"key": header.key, "function": header.function, "asked": standing.asker(header)}
+    about = {"key": header.key, "function": header.function, "asked": first_askers.asker(header)}
     caused = {"caused": sorted(suspect.users), "reason": "programs crashed with it"}
     audit.record("quarantined", **about, **caused)
     request = _request(found)
@@ -237,5 +237,5 @@ def _have_rebuilt(store: Store, found: Entry, suspect: Suspect, audit: Audit, as
 
 def _request(found: Entry) -> Request | None:
     """Return what an entry can be asked for with, in the name of whom it was built for."""
-    request, whose = requests.of_entry(found), standing.asker(found.header)
-    return request and request._replace(uid=os.geteuid() if whose == standing.OWNER else whose)
+    request, whose = requests.of_entry(found), first_askers.asker(found.header)
+    return request and request._replace(uid=os.geteuid() if whose == first_askers.OWNER else whose)

@@ -7,8 +7,8 @@ long is made less often, so that a spool of a million requests takes a fifth of 
 
 Only directories of trusted users are looked into, and no stranger can put anything into one
 (:mod:`nbcache.protocol.spool`). Those that have their users' plain names are known beforehand, and each second it is
-seen to that their users can have them (:func:`nbcache.store.drops.keep`). Others are found as they are made, and among
-the first :data:`MAX_OUTSIDE` things in ``requests/`` itself, where everybody may put any number.
+seen to that their users can have them (:func:`nbcache.store.user_directories.keep`). Others are found as they are made,
+and among the first :data:`MAX_OUTSIDE` things in ``requests/`` itself, where everybody may put any number.
 
 That the kernel tells when something arrives (:mod:`nbcache.daemon.intake`) is a convenience, never a need.
 """
@@ -29,13 +29,13 @@ from watchdog.observers import Observer
 
 from nbcache.protocol import spool
 from nbcache.protocol.spool import Waiting
-from nbcache.store import drops, layout, locks
+from nbcache.store import layout, locks, user_directories
 from nbcache.store.folders import Folder, is_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from nbcache.trust import Trust
+    from nbcache.file_trust import Trust
 
     Offer = Callable[[Waiting, bool], bool]
     """Told of a request that waits, and whether it insists; answers whether there was room for it."""
@@ -102,7 +102,7 @@ class Intake:
         if began - self._kept >= PASS_SECONDS:
             self._kept = began
             for where in (layout.REQUESTS, layout.TRIALS, layout.PROFILES):
-                drops.keep(root, where, trust.uids)
+                user_directories.keep(root, where, trust.uids)
         while time.monotonic() - began < MAX_NEWS_SECONDS:
             # One of each directory, then another one of each.
             paths = [news.popleft() for news in list(self._news.values()) if news]
@@ -141,7 +141,7 @@ class Intake:
 
     def _know(self, root: str, name: str, status: os.stat_result, trust: Trust) -> bool:
         """Take note of what may be a trusted user's directory; return whether it is one."""
-        if drops.owner(name, status) not in trust.uids:
+        if user_directories.owner(name, status) not in trust.uids:
             return False
         if len(self._passes) < MAX_DROPS:
             self._passes.setdefault(name, _Pass(root, name))
@@ -156,7 +156,7 @@ class Intake:
                     continue
                 if not is_regular(item):
                     # A directory of somebody who isn't trusted is no news, nor is what was moved away.
-                    if drops.named(item.name) is None and not item.name.startswith("."):
+                    if user_directories.named(item.name) is None and not item.name.startswith("."):
                         outer.odd += 1
                         if outer.odd <= MAX_ODD:
                             self._odd(item.name)
@@ -215,7 +215,7 @@ class _Pass:
         """Go on in a directory of requests."""
         uid = int(self._name.partition("-")[0])
         directory = f"{self.root}/{layout.REQUESTS}/{self._name}/"
-        for item in self.slice(lambda: drops.opened(self.root, layout.REQUESTS, self._name, trust)):
+        for item in self.slice(lambda: user_directories.opened(self.root, layout.REQUESTS, self._name, trust)):
             name = item.name
             if name.startswith("."):
                 self._tidy(item)

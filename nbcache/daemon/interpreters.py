@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from nbcache import environ
-from nbcache.daemon import boot, worker
+from nbcache.daemon import interpreter_boot, job_side
 from nbcache.importing import Paths
 from nbcache.secret import revealed
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nbcache.config import Settings
+    from nbcache.file_trust import Trust
     from nbcache.secret import Secret
-    from nbcache.trust import Trust
 
 _EARLY: Final = ("encodings", "collections", "ctypes", "importlib", "json", "logging", "re", "lib-dynload")
 """The packages of Python's library that are imported before its files are judged one by one."""
@@ -44,9 +44,9 @@ def problem(interpreter: str, trust: Trust) -> str | None:
 
     The rule of trust, for the file and the path by which it was found (a link to Python in somebody's virtual
     environment makes that environment's packages the ones that are imported), and for all that Python itself reads
-    before the finder is there that judges the rest (:mod:`nbcache.daemon.boot`): what says where its library is, as
-    much of the library as it may import until then, and the ``.pth`` files beside the packages, whose lines are
-    executed.
+    before the finder is there that judges the rest (:mod:`nbcache.daemon.interpreter_boot`): what says where its
+    library is, as much of the library as it may import until then, and the ``.pth`` files beside the packages, whose
+    lines are executed.
     """
     if not os.path.isabs(interpreter):
         return "is no absolute path"
@@ -138,7 +138,7 @@ def _insist(what: str, problem: str | None) -> None:
 def _hidden(key: Secret[str] | None) -> dict[str, str]:
     """Say which file jobs shall not see; jobs see what isn't the name of one, and may be a key itself."""
     path = key and os.path.realpath(key.reveal())
-    return {boot.HIDDEN_VARIABLE: path} if path and os.path.exists(path) else {}
+    return {interpreter_boot.HIDDEN_VARIABLE: path} if path and os.path.exists(path) else {}
 
 
 def environment(
@@ -152,14 +152,14 @@ def environment(
     """
     passed = environ.inherited(_PASSED_ON)
     return {
-        **({boot.PATH_VARIABLE: passed.pop("PYTHONPATH")} if "PYTHONPATH" in passed else {}),
+        **({interpreter_boot.PATH_VARIABLE: passed.pop("PYTHONPATH")} if "PYTHONPATH" in passed else {}),
         **passed,
         "NBCACHE_TRUSTED_UIDS": ",".join(map(str, sorted(trust.uids))),
         **_hidden(settings.signing_key),
         **({"NBCACHE_TRUSTED_KEYS": " ".join(revealed(settings.trusted_keys))} if settings.trusted_keys else {}),
         "NBCACHE_LOG": settings.log,
         **({"NBCACHE_UNVERIFIED": "1"} if settings.unverified else {}),
-        **({worker.KERNELS_VARIABLE: "1"} if kernels else {}),
+        **({job_side.KERNELS_VARIABLE: "1"} if kernels else {}),
         **numba_settings,
         "PYTHONSAFEPATH": "1",
         "PYTHONDONTWRITEBYTECODE": "1",

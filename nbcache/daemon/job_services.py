@@ -20,9 +20,9 @@ from nbcache.store.usage import MAX_RECORD
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nbcache.daemon.job_run import Running
     from nbcache.daemon.publisher import Publisher, Ticket
-    from nbcache.daemon.running import Running
-    from nbcache.trust import Trust
+    from nbcache.file_trust import Trust
 
 
 class Services:

@@ -12,7 +12,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.daemon import turns
+from nbcache.daemon import whose_turn
 from nbcache.daemon.pool import CrashError, JobError
 from nbcache.errors import NbcacheError
 from nbcache.protocol import profiles
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from concurrent.futures import Future
 
-    from nbcache.daemon.turns import Job
+    from nbcache.daemon.whose_turn import Job
     from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
 
@@ -44,7 +44,7 @@ def make_room(jobs: Iterable[Job], free: int) -> None:
     building = {job.held for job in found if job.future is not None}
     waiting = [
         job for job in found
-        if job.future is None and turns.is_fresh(job) and now - job.refused > REFUSED_SECONDS
+        if job.future is None and whose_turn.is_fresh(job) and now - job.refused > REFUSED_SECONDS
         and job.held not in building and not any(lane.has_claimed(job.request.key) for lane in running)
     ]  # fmt: skip
     functions = any(not job.request.is_profile for job in waiting)

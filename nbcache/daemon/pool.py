@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import nbcache
-from nbcache.daemon import boot
+from nbcache.daemon import interpreter_boot
 from nbcache.daemon.confinement import Confinement
+from nbcache.daemon.job_run import NEVER, Call, CrashError, InterpreterError, JobError
 from nbcache.daemon.job_services import Beside, Services
 from nbcache.daemon.publisher import MAX_BYTES, Ticket
-from nbcache.daemon.running import NEVER, Call, CrashError, InterpreterError, JobError
 from nbcache.daemon.supervisor import Interpreter, started_in_time
 from nbcache.store import reasons
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from nbcache.daemon.publisher import Publisher
-    from nbcache.trust import Trust
+    from nbcache.file_trust import Trust
 
 __all__ = ["Confining", "CrashError", "ForkingPool", "InterpreterError", "JobError", "Limits", "Pools"]
 
 _log = logging.getLogger("nbcache")
 MODULES: Final = os.path.dirname(os.path.dirname(os.path.abspath(nbcache.__file__)))
 """Where this process has nbcache from."""
-_BEGIN: Final = f"import sys; sys.path.append({{!r}}); from {boot.__name__} import main; main()"
+_BEGIN: Final = f"import sys; sys.path.append({{!r}}); from {interpreter_boot.__name__} import main; main()"
 MAX_STARTS: Final = 2
 """How many interpreters that hang a call may meet: what they import may lie on a filesystem that hangs."""
 _OVER: Final = "the pool was shut down"
@@ -68,8 +68,8 @@ class Confining:
 
     uid: int | None = None
     """As whom they run; None for the uid of this process."""
-    how: str = boot.WANTED
-    """Whether they get namespaces, or else Landlock: as one of the words in :mod:`~nbcache.daemon.boot`."""
+    how: str = interpreter_boot.WANTED
+    """Whether they get namespaces, or else Landlock: as one of the words in :mod:`~nbcache.daemon.interpreter_boot`."""
     told: Callable[[Confinement], None] = lambda _confinement: None
     """Is told what an interpreter was given, in another thread."""
 

@@ -10,8 +10,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from nbcache import processes
-from nbcache.daemon import turns
+from nbcache import other_processes
+from nbcache.daemon import whose_turn
 from nbcache.protocol import heartbeats
 from nbcache.protocol.heartbeats import Heartbeat
 from nbcache.store import layout
@@ -19,7 +19,7 @@ from nbcache.store import layout
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nbcache.daemon.commons import Commons
+    from nbcache.daemon.shared_parts import Commons
 
 _log = logging.getLogger("nbcache")
 NEWS_SECONDS: Final = 0.2
@@ -113,8 +113,8 @@ class Presence:
             self.name, layout.host(), os.getpid(), self._started, time.time(),
             commons.workers, jobs.busy, len(jobs) - jobs.busy, self._seconds, draining, *commons.stock,
             tuple(self._recent),
-            processes.birth(os.getpid()), processes.place(),
-            tuple(sorted(commons.heard.uids)), turns.queues(jobs.waiting), self._finished, jobs.working,
+            other_processes.birth(os.getpid()), other_processes.place(),
+            tuple(sorted(commons.heard.uids)), whose_turn.queues(jobs.waiting), self._finished, jobs.working,
             self.confined,
         )  # fmt: skip
 

@@ -13,11 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import environ
-from nbcache.daemon import blame, boot, interpreters, jobs
-from nbcache.daemon.farm import Farm
+from nbcache.daemon import failures, interpreter_boot, interpreters, job_functions
+from nbcache.daemon.cluster import Farm
+from nbcache.daemon.job_run import FarmError
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Limits, Pools
 from nbcache.daemon.publisher import Publisher, Ticket
-from nbcache.daemon.running import FarmError
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError, Request
 
@@ -158,7 +158,7 @@ def grant(
     all.
     """
     publisher = Publisher(lambda: store, most=limits.result)
-    how = boot.REQUIRED if confined else boot.UNCONFINED
+    how = interpreter_boot.REQUIRED if confined else interpreter_boot.UNCONFINED
 
     def make(interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
         environment = interpreters.environment(store.trust, settings, numba_settings, kernels=kernels)
@@ -206,10 +206,10 @@ def _granted(
     for wish in wishes:
         submit = submit_for(wish)
         if wish.request is None:
-            done = submit(jobs.import_module, wish.module, path, wish.cc, ticket=_ticket(wish))
+            done = submit(job_functions.import_module, wish.module, path, wish.cc, ticket=_ticket(wish))
         else:
             request = wish.request._replace(path=(*wish.request.path, *path), settings=wish.settings)
-            done = submit(jobs.build, request.line().decode(), False, ticket=_ticket(wish))
+            done = submit(job_functions.build, request.line().decode(), False, ticket=_ticket(wish))
         pending[done] = wish
     for future in as_completed(pending):
         yield Granted(pending[future], _reason(future.result, pending[future].cpu))
@@ -217,7 +217,7 @@ def _granted(
 
 def _reason(result: Callable[[], Any], cpu: str) -> str | None:
     try:
-        return blame.read(result())[1]
+        return failures.read(result())[1]
     except (CrashError, JobError) as error:
         if cpu and _NO_SUCH_INSTRUCTION in str(error):
             return f"importing it runs code for {cpu}, which this host's processor can't ({error})"

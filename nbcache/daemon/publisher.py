@@ -7,9 +7,9 @@ What is promised of each entry that a job hands in:
 - **It replaces nothing.** A variant that is there and valid stays, unless it is one's own, and one's own programs
   crashed with it; where all slots of a key are taken, it is refused.
 - **It is for all only under one's own keys**: those that nobody else asked for first, or waits for at the moment, or
-  has a job build (:class:`Claims`). Else it goes into the room of who asked
-  (:mod:`nbcache.store.standing`), and so does what the job hands in after it, which may refer to it. So no job changes
-  what somebody else uses, now or once that is evicted.
+  has a job build (:class:`Claims`). Else it goes into the room of who asked (:mod:`nbcache.store.first_askers`), and so
+  does what the job hands in after it, which may refer to it. So no job changes what somebody else uses, now or once
+  that is evicted.
 - **It is a share.** A job hands in so much, and a user's jobs so much in an hour.
 - **It says where it comes from.** Who asked, as whom the job ran, on which host and for which key, is written over
   whatever the job said of it.
@@ -30,11 +30,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from nbcache.plain import one_line
+from nbcache.one_line import one_line
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
-from nbcache.store import entry, layout, quarantine, standing, usage
-from nbcache.store.publish import ALREADY_THERE, PUBLISHED, Published
+from nbcache.store import entry, first_askers, layout, quarantine, usage
+from nbcache.store.slots import ALREADY_THERE, PUBLISHED, Published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -190,12 +190,12 @@ class Publisher:
         """Whether a key is nobody's but whose job it is, so that everybody may have what that one makes of it."""
         store = self._store()
         waits = () if key == ticket.key else self._waited_for(key)
-        there: set[int | None] = {standing.asker(found.header) for found in store.find(key)}
-        whose = {*waits, *(there or {standing.first(store.path, key, store.trust)})}
+        there: set[int | None] = {first_askers.asker(found.header) for found in store.find(key)}
+        whose = {*waits, *(there or {first_askers.first(store.path, key, store.trust)})}
         # What an interpreter hands in is nobody's, so it takes no key that is somebody's.
-        return {standing.named(uid) for uid in whose} <= {
+        return {first_askers.named(uid) for uid in whose} <= {
             None,
-            *({standing.named(ticket.asked)} if ticket.asked >= 0 else ()),
+            *({first_askers.named(ticket.asked)} if ticket.asked >= 0 else ()),
         }
 
     def _objection(self, ticket: Ticket, size: int) -> str | None:
@@ -207,7 +207,7 @@ class Publisher:
             self._hour = time.monotonic()
             self._handed_in.clear()
         self._handed_in[ticket.asked] += max(size, _LEAST)
-        owners = standing.named(ticket.asked) == standing.OWNER
+        owners = first_askers.named(ticket.asked) == first_askers.OWNER
         return None if owners or self._handed_in[ticket.asked] <= MAX_AN_HOUR else _NO_MORE_NOW
 
     def _refuse(self, ticket: Ticket, key: str, reason: str) -> Published:
@@ -228,12 +228,12 @@ class Publisher:
 
 def _marked(ticket: Ticket, header: Header) -> Header:
     """Write into an entry where it comes from, and that it isn't signed by anybody: it was built here."""
-    extra = {name: value for name, value in header.extra.items() if name != standing.ROOM_OF}
-    extra |= {standing.ASKED: ticket.asked, "built": ticket.built, "host": _host(ticket), "for": ticket.key}
+    extra = {name: value for name, value in header.extra.items() if name != first_askers.ROOM_OF}
+    extra |= {first_askers.ASKED: ticket.asked, "built": ticket.built, "host": _host(ticket), "for": ticket.key}
     if not ticket.apart:
         return header._replace(extra=extra, signed=None)
     # It is of no use on other hosts, where a uid is somebody else's.
-    extra |= {standing.ROOM_OF: header.key, "here": True}
+    extra |= {first_askers.ROOM_OF: header.key, "here": True}
     return header._replace(key=layout.room(header.key, ticket.asked), extra=extra, signed=None)
 
 
@@ -259,8 +259,8 @@ class Claims:
     """Keys that a job has claimed while it goes through a profile: leases, which the daemon takes and holds for it.
 
     A job can't write the store, so it can't take a lease. What it compiles under a claim, nobody else begins: others go
-    on with something else, and programs wait as long as it gets on (:mod:`nbcache.client.patience`). A claim ends with
-    its job at the latest, and a lease with its daemon. Threads may share one.
+    on with something else, and programs wait as long as it gets on (:mod:`nbcache.client.waiting_account`). A claim
+    ends with its job at the latest, and a lease with its daemon. Threads may share one.
     """
 
     def __init__(self, store: Callable[[], Store], may: Callable[[str], bool] = lambda _key: True) -> None:

@@ -22,20 +22,20 @@ from typing import TYPE_CHECKING, Final
 
 import nbcache.protocol
 import nbcache.store
-from nbcache.daemon import housekeeping, turns
+from nbcache.daemon import housekeeping, whose_turn
 from nbcache.daemon.audit import Audit
-from nbcache.daemon.blame import Answers
 from nbcache.daemon.building import Building
-from nbcache.daemon.commons import Commons, Options, Problems, Sparing
+from nbcache.daemon.failures import Answers
 from nbcache.daemon.housekeeping import Housekeeping
 from nbcache.daemon.intake import Intake, Watch
 from nbcache.daemon.presence import NEWS_SECONDS, Presence
-from nbcache.daemon.saves import Saves
-from nbcache.daemon.turns import Job, Jobs
+from nbcache.daemon.saved_files import Saves
+from nbcache.daemon.shared_parts import Commons, Options, Problems, Sparing
+from nbcache.daemon.whose_turn import Job, Jobs
 from nbcache.errors import StoreRefusedError
 from nbcache.metrics.meter import Meter
 from nbcache.protocol import spool
-from nbcache.store import layout, standing, tree
+from nbcache.store import first_askers, layout, tree
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
 
@@ -81,7 +81,7 @@ class Service:
         self._building = Building(self._commons, self._presence, self._wake.set)
         self._intake = Intake(self._say_odd)
         self._saves = Saves(self._commons, self._wake.set)
-        self._room = turns.Room(self._commons.jobs)
+        self._room = whose_turn.Room(self._commons.jobs)
         self._stopping = False
         self._is_whole = False
         """Whether the store was found or made complete."""
@@ -268,7 +268,7 @@ class Service:
     # -- requests --------------------------------------------------------------------------------
 
     def _scan(self, watch: Watch) -> None:
-        self._room = turns.Room(self._commons.jobs)
+        self._room = whose_turn.Room(self._commons.jobs)
         self._intake.turn(self._commons.store.path, self._commons.heard, self._offer)
         requests = _requests_of(self._commons.store.path)
         for path in watch.follow(f"{requests}/{name}" for name in self._intake.drops):
@@ -365,7 +365,7 @@ def _open(settings: Settings) -> Store:
         raise StoreRefusedError(opened.path, f"{opened.path} can't be written: a daemon has to publish")
     if opened.trust.uids - {0, os.geteuid()}:
         with suppress(OSError):
-            standing.begin(opened.path)
+            first_askers.begin(opened.path)
     return opened
 
 

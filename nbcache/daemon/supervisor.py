@@ -19,21 +19,21 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache import processes
-from nbcache.daemon import channel, syscalls
+from nbcache import other_processes
+from nbcache.daemon import channel, linux_calls
 from nbcache.daemon.channel import BadMessageError, Channel
+from nbcache.daemon.job_run import NEVER, CrashError, Errors, InterpreterError, JobError, Running, ending
 from nbcache.daemon.publisher import Ticket
-from nbcache.daemon.running import NEVER, CrashError, Errors, InterpreterError, JobError, Running, ending
 from nbcache.daemon.zygote import PROTOCOL_VERSION
 from nbcache.grammar import up_to
-from nbcache.plain import one_line
+from nbcache.one_line import one_line
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Mapping
 
+    from nbcache.daemon.job_run import Call
     from nbcache.daemon.job_services import Services
-    from nbcache.daemon.running import Call
 
 _log = logging.getLogger("nbcache")
 START_SECONDS: Final = 120.0
@@ -179,7 +179,7 @@ class Interpreter:
     def worked(self, number: int) -> float | None:
         """How much processor time a job has had [s]; None if it hasn't begun, or that isn't known."""
         job = self.running.get(number)
-        return None if job is None or not job.pid else processes.processor_time(job.pid)
+        return None if job is None or not job.pid else other_processes.processor_time(job.pid)
 
     # -- what is said ----------------------------------------------------------------------------
 
@@ -286,8 +286,8 @@ class Interpreter:
         """The kernel says who wrote; that it is a child of the interpreter is checked, for it will be killed."""
         job.begun = True
         with suppress(OSError):
-            job.pidfd = syscalls.pidfd_open(pid)
-        parent = processes.parent(pid)
+            job.pidfd = linux_calls.pidfd_open(pid)
+        parent = other_processes.parent(pid)
         if parent not in {0, self.pid or self.process.pid}:
             raise BadMessageError("it came from another process")
         # One that is gone already needs not be killed; its number may be another's by now.

@@ -1,7 +1,7 @@
 """An interpreter with Numba imported and warm that forks a child for each job.
 
-Started by :mod:`nbcache.daemon.boot`, for :mod:`nbcache.daemon.supervisor`, with two channels
-(:mod:`nbcache.daemon.channel`): one for orders, and one to ask and to hand in (:mod:`nbcache.daemon.worker`). ::
+Started by :mod:`nbcache.daemon.interpreter_boot`, for :mod:`nbcache.daemon.supervisor`, with two channels
+(:mod:`nbcache.daemon.channel`): one for orders, and one to ask and to hand in (:mod:`nbcache.daemon.job_side`). ::
 
     to it      {"job": n} + the job's own channel, a sealed file with the order, where its standard error goes
                {"kill": n}
@@ -32,9 +32,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from nbcache import config, environ, importing
-from nbcache.daemon import channel, confinement, worker
+from nbcache.daemon import channel, confinement, job_side
 from nbcache.daemon.channel import BadMessageError, Channel
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.store import layout
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ MAX_ORDER: Final = 64 << 20
 MAX_RESULT: Final = channel.MAX_MESSAGE // 16
 """The longest text of a result [characters]; each may take twelve bytes."""
 _EACH_JOB_NEEDS: Final = (
-    "nbcache.daemon.jobs",
-    *("nbcache.client." + name for name in ("others", "publishing", "recording")),
-    *("nbcache.store." + name for name in ("locks", "publish")),
+    "nbcache.daemon.job_functions",
+    *("nbcache.client." + name for name in ("elsewhere", "recording", "saving")),
+    *("nbcache.store." + name for name in ("locks", "slots")),
 )
 """What a job would import, and a client only where it misses."""
 _POLL_SECONDS: Final = 60.0
@@ -57,7 +57,7 @@ class Zygote:
     """The loop: takes orders, forks, tells how children ended."""
 
     def __init__(
-        self, orders: Channel, link: worker.Link, scratch: str, *, namespaces: bool, landlock: bool = False
+        self, orders: Channel, link: job_side.Link, scratch: str, *, namespaces: bool, landlock: bool = False
     ) -> None:
         """Take *orders*; children get namespaces of their own, if they may, with a directory *scratch* to write to.
 
@@ -130,7 +130,7 @@ class Zygote:
         """In the child: carry out an order and end."""
         status = 1
         try:
-            link = worker.connect(Channel.of(end))
+            link = job_side.connect(Channel.of(end))
             try:
                 os.dup2(errors, 2)
             except OSError as error:
@@ -221,9 +221,11 @@ def _prepared(maker: KeyMaker) -> KeyMaker | None:
 
 def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool) -> None:
     """Warm Numba up and take orders. Everything is imported as the rule of trust allows it."""
-    given = environ.inherited(("NBCACHE_LOG", "NBCACHE_UNVERIFIED", worker.KERNELS_VARIABLE, worker.LANDLOCK_VARIABLE))
-    link = worker.connect(Channel.of(asking))
-    trust = worker.rule()
+    given = environ.inherited(
+        ("NBCACHE_LOG", "NBCACHE_UNVERIFIED", job_side.KERNELS_VARIABLE, job_side.LANDLOCK_VARIABLE)
+    )
+    link = job_side.connect(Channel.of(asking))
+    trust = job_side.rule()
     importing.guard(trust)
     # Not from files: the daemon has read them.
     settings = config.Settings(
@@ -244,18 +246,18 @@ def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool)
     from nbcache.client import activation
     from nbcache.glue import warmth
 
-    worker.store = worker.HandingStore(root, trust, writable=True, keyring=worker.keyring())
-    activation.activate(settings, worker.store)
+    job_side.store = job_side.HandingStore(root, trust, writable=True, keyring=job_side.keyring())
+    activation.activate(settings, job_side.store)
     session = activation.session()
     warmth.warm(None if session is None else session.maker)
     if session is not None:
-        worker.maker = _prepared(session.maker)
-        worker.share = activation.share
+        job_side.maker = _prepared(session.maker)
+        job_side.share = activation.share
     for name in _EACH_JOB_NEEDS:
         importlib.import_module(name)
-    if worker.KERNELS_VARIABLE in given:
+    if job_side.KERNELS_VARIABLE in given:
         warmth.warm_for_kernels()
         activation.attend_kernels()
-    landlock = worker.LANDLOCK_VARIABLE in given
+    landlock = job_side.LANDLOCK_VARIABLE in given
     Zygote(Channel.of(orders), link, scratch, namespaces=namespaces, landlock=landlock).serve()
     sys.exit(0)

@@ -1,13 +1,13 @@
-"""The process between a daemon and a Dask cluster: see :mod:`nbcache.daemon.farm`, which starts it.
+"""The process between a daemon and a Dask cluster: see :mod:`nbcache.daemon.cluster`, which starts it.
 
 It carries orders there, as tasks for those workers that fit, and brings home what came of them. Nothing depends on it:
 when it ends, the cluster drops its tasks and the daemon has its jobs again.
 
 Anybody who reaches the scheduler can be one of its workers, so nothing of what comes from there is believed: results
-are bytes that are read by a grammar (:mod:`nbcache.dask.results`), no pickle is opened (:mod:`nbcache.dask.results`),
-numbers and names are checked here and by the daemon once more. Should code of theirs run here all the same, it finds
-a process that opens no file but those of Python and /etc, writes none, starts nothing, and signals nobody
-(:func:`confine`).
+are bytes that are read by a grammar (:mod:`nbcache.dask.result_grammar`), no pickle is opened
+(:mod:`nbcache.dask.result_grammar`), numbers and names are checked here and by the daemon once more. Should code of
+theirs run here all the same, it finds a process that opens no file but those of Python and /etc, writes none, starts
+nothing, and signals nobody (:func:`confine`).
 
 A worker fits if its host and its toolchain are the daemon's: what is built there is found under the same keys, and its
 processor can do exactly what this one can. Whoever comes to the cluster is asked once.
@@ -31,12 +31,12 @@ from typing import Any, Final
 import distributed
 from distributed.security import Security
 
-from nbcache.daemon import channel, confinement, farm, syscalls
+from nbcache.daemon import channel, cluster, confinement, linux_calls
 from nbcache.daemon.channel import BadMessageError, Channel
-from nbcache.daemon.worker import Link
+from nbcache.daemon.job_side import Link
 from nbcache.daemon.zygote import MAX_ORDER, PROTOCOL_VERSION, limit
-from nbcache.dask import node, results
-from nbcache.dask.results import BadResultError, Outcome
+from nbcache.dask import result_grammar, worker_jobs
+from nbcache.dask.result_grammar import BadResultError, Outcome
 
 CONNECT_SECONDS: Final = 10.0
 """How long a scheduler may take to answer [s]."""
@@ -113,16 +113,16 @@ class Bridge:
     async def _judge(self, address: str) -> None:
         """Ask a worker what it is, as a task, so that no loop of its waits for Numba."""
         task = self._client.submit(
-            node.describe, key=f"nbcache-fitness-{uuid.uuid4().hex}", workers=[address], pure=False, priority=100
+            worker_jobs.describe, key=f"nbcache-fitness-{uuid.uuid4().hex}", workers=[address], pure=False, priority=100
         )
         try:
-            theirs = results.description(await asyncio.wait_for(task.result(), FITNESS_SECONDS))
+            theirs = result_grammar.description(await asyncio.wait_for(task.result(), FITNESS_SECONDS))
         except asyncio.TimeoutError:
             self._asked.discard(address)
             return
         except Exception as error:  # noqa: BLE001  whatever it has instead of our nbcache
             if address in self._there:
-                self._refuse(address, f"it has no nbcache like this one: {results.words(error)}")
+                self._refuse(address, f"it has no nbcache like this one: {result_grammar.words(error)}")
             return
         problem = difference(self._own, theirs)
         if problem is not None:
@@ -136,7 +136,7 @@ class Bridge:
 
     def _tell(self) -> None:
         now = asyncio.get_running_loop().time()
-        slots = min(sum(self._fit.values()), farm.MAX_SLOTS)
+        slots = min(sum(self._fit.values()), cluster.MAX_SLOTS)
         if slots:
             self._last = now
         if slots != self._told and (slots or now - self._last > AWAY_SECONDS):
@@ -193,7 +193,7 @@ class Bridge:
             except BadResultError as error:
                 return Outcome({"crash": f"a worker of the farm sent something else than a result: {error}"})
             except Exception as error:  # noqa: BLE001  the cluster may raise what it likes
-                words = results.words(error)
+                words = result_grammar.words(error)
                 died = _KILLED in words
                 return Outcome(
                     {"crash": f"{'the workers that ran it died' if died else 'the farm failed'}: {words}"[:1000]}
@@ -206,7 +206,7 @@ class Bridge:
             raise Lost
         name = f"nbcache-build-{uuid.uuid4().hex}"
         task = self._client.submit(
-            node.carry_out, order, self._topic, name, key=name, workers=sorted(places), pure=False
+            worker_jobs.carry_out, order, self._topic, name, key=name, workers=sorted(places), pure=False
         )
         self._links[name] = link
         try:
@@ -215,7 +215,7 @@ class Bridge:
                 while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS))[0]:
                     if not places & self._fit.keys():
                         raise Lost
-                return results.outcome(waiting.result())
+                return result_grammar.outcome(waiting.result())
             except CancelledError as error:
                 # By the scheduler, which lost what it knew.
                 raise Lost from error
@@ -367,13 +367,13 @@ def main() -> None:
     ours = Channel.of(int(orders))
     os.set_blocking(ours.fileno(), False)
     ours.send({"ready": PROTOCOL_VERSION})
-    own = dict(node.fitness())
+    own = dict(worker_jobs.fitness())
     try:
         security = _Prepared()
     except Exception as error:  # noqa: BLE001  no such file, no certificate, not what Dask wants
         ours.send({"problem": f"Dask's settings for TLS are of no use: {str(error) or type(error).__name__}"[:300]})
         return
-    results.seal()
+    result_grammar.seal()
     problem = become(int(uid)) if uid else ""
     try:
         confine()
@@ -383,7 +383,7 @@ def main() -> None:
         ours.send({"unconfined": problem})
     with suppress(OSError):
         # Now: becoming another user undoes it.
-        syscalls.prctl(syscalls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        linux_calls.prctl(linux_calls.PARENT_DEATH_SIGNAL, signal.SIGKILL)
     asyncio.run(_connected(ours, address, own, security))
     # Threads of Dask's may wait for a cluster that is gone.
     os._exit(0)

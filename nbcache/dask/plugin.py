@@ -11,7 +11,7 @@ from distributed import WorkerPlugin
 from nbcache import config
 from nbcache.client import hook, logs
 from nbcache.secret import revealed
-from nbcache.values import READERS, SECRET, read
+from nbcache.setting_syntax import READERS, SECRET, read
 
 if TYPE_CHECKING:
     from distributed import Worker

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numba.core import types
 
-from nbcache.glue.published.types import type_data
-from nbcache.glue.published.verdicts import Refused
+from nbcache.glue.publishing.refusals import Refused
+from nbcache.glue.publishing.type_data import type_data
 from nbcache.glue.requests import carrying_out
 from nbcache.published.examples import CannotMakeUp, example
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba.np.ufunc import parallel
 
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 
 
 def launch() -> None:

@@ -18,7 +18,7 @@ def warm(maker: KeyMaker | None) -> None:
     """
     from numba.core import entrypoints
 
-    from nbcache.glue import foreign  # noqa: F401  what a job needs besides
+    from nbcache.glue import other_processors  # noqa: F401  what a job needs besides
     from nbcache.glue.hooks import deferring, linear_algebra
     from nbcache.glue.identity import distributions
     from nbcache.glue.keys import conditions
@@ -39,7 +39,7 @@ def warm_for_kernels() -> None:
     from numba.cuda.descriptor import cuda_target
 
     from nbcache.glue.cuda import pack, requested, toolkit  # noqa: F401
-    from nbcache.passing import suppressed
+    from nbcache.passing_exceptions import suppressed
 
     cuda_target.typing_context.refresh()
     cuda_target.target_context.refresh()

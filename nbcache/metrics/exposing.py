@@ -21,8 +21,8 @@ from concurrent.futures import Future
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nbcache.metrics import families
-from nbcache.metrics.looking import Look, Looker
+from nbcache.metrics import metric_names
+from nbcache.metrics.store_scan import Look, Looker
 from nbcache.store import atomic
 
 if TYPE_CHECKING:
@@ -246,6 +246,6 @@ class DaemonMetrics:
 
     def _render(self, accept: str) -> tuple[bytes, str]:
         last = self._last
-        of_store = () if last is None else families.of_store(last)
-        own = families.of_daemon(self._settings().dir or "", self._meter.read())
-        return families.text(chain(of_store, own), accept)
+        of_store = () if last is None else metric_names.of_store(last)
+        own = metric_names.of_daemon(self._settings().dir or "", self._meter.read())
+        return metric_names.text(chain(of_store, own), accept)

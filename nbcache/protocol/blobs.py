@@ -16,8 +16,8 @@ r"""A publication as bytes: a manifest and all that it refers to, for any wire.
                  "signed": [[name, public key, not after, signature], ...]}
     text      = "nbcache publication 1" LF "blake2b-256 " digest LF
 
-What is signed is the text (:mod:`nbcache.signatures`); its digest is that of "manifest", "objects" and "parts" as they
-are encoded here. So parts that are left out, since the reader has them, change no signature.
+What is signed is the text (:mod:`nbcache.signing_keys`); its digest is that of "manifest", "objects" and "parts" as
+they are encoded here. So parts that are left out, since the reader has them, change no signature.
 
 What is guaranteed
 ------------------
@@ -26,7 +26,7 @@ What is guaranteed
 - :func:`parse` takes no time and no memory that the size of its argument doesn't account for, unpickles nothing,
   imports nothing, and raises :class:`~nbcache.errors.ManifestError` alone, whatever it is given.
 
-A digest is no proof of origin: whether a blob may be used, :mod:`nbcache.published.carried` says.
+A digest is no proof of origin: whether a blob may be used, :mod:`nbcache.published.as_bytes` says.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.grammar import Malformed, fields, hexadecimal, natural, row, several, text, whole
-from nbcache.passing import errors, suppressed
+from nbcache.passing_exceptions import errors, suppressed
 from nbcache.records import Record
 from nbcache.store.content import MAX_SIGNATURES, blake2b, digest_of, parsed
 

@@ -40,10 +40,10 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from nbcache import processes
+from nbcache import other_processes
 from nbcache.grammar import document, fields, flag, mapping, maybe, natural, number, row, several, text
-from nbcache.passing import let_pass, suppressed
-from nbcache.plain import one_line
+from nbcache.one_line import one_line
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.records import Record
 from nbcache.store import atomic, content, layout
@@ -52,8 +52,8 @@ from nbcache.store.folders import Folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from nbcache.file_trust import Trust
     from nbcache.grammar import Reader
-    from nbcache.trust import Trust
 
 HEARTBEAT_VERSION: Final = 3
 BEAT_SECONDS: Final = 2.0
@@ -118,7 +118,7 @@ class Heartbeat(Record):
     @property
     def gone(self) -> bool:
         """Whether it is known that there is no such process: only where its pid is one of ours."""
-        return self.place != "" and self.place == processes.place() and _is_gone(self.pid, self.born)
+        return self.place != "" and self.place == other_processes.place() and _is_gone(self.pid, self.born)
 
     @property
     def gives_way(self) -> bool:
@@ -172,7 +172,7 @@ def _is_gone(pid: int, born: int) -> bool:
     except OSError as raised:
         let_pass(raised)
         # somebody else's
-    return born != 0 and processes.birth(pid) not in {0, born}
+    return born != 0 and other_processes.birth(pid) not in {0, born}
 
 
 def write(root: str, heartbeat: Heartbeat) -> float:

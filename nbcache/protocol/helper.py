@@ -33,14 +33,14 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nbcache import __version__, config, environ, process
+from nbcache.file_trust import overflow_id
 from nbcache.grammar import Malformed, choice, record
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.process import os, time
 from nbcache.records import Record
 from nbcache.secret import revealed
+from nbcache.setting_syntax import SECRET, read
 from nbcache.store import reasons
-from nbcache.trust import overflow_id
-from nbcache.values import SECRET, read
 
 if TYPE_CHECKING:
     import socket
@@ -214,7 +214,7 @@ def is_own(peer: socket.socket) -> bool:
     import socket as sockets
 
     _pid, uid, _gid = _PEER.unpack(peer.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _PEER.size))
-    # The overflow uid stands for anybody (nbcache.trust).
+    # The overflow uid stands for anybody (nbcache.file_trust).
     return bool(uid == os.geteuid() and uid != overflow_id("uid"))
 
 

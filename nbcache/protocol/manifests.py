@@ -47,12 +47,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import grammar
 from nbcache.grammar import Malformed, choice, fields, flag, hexadecimal, maybe, natural, record, row, several, text
-from nbcache.passing import errors
+from nbcache.passing_exceptions import errors
 from nbcache.records import Record
 from nbcache.store.content import parsed
 
 if TYPE_CHECKING:
-    from nbcache.protocol.attached import Array, Native, Ufunc
+    from nbcache.protocol.rare_parts import Array, Native, Ufunc
 
 VERSION: Final = 9
 """Raised whenever the meaning of a field changes, or a field comes or goes."""
@@ -367,9 +367,9 @@ def _attached(name: str) -> grammar.Reader:
     """Return one of the readers of what few functions have: their module is imported for the first that does."""
 
     def read(value: Any) -> Any:
-        from nbcache.protocol import attached
+        from nbcache.protocol import rare_parts
 
-        return getattr(attached, name)(value)
+        return getattr(rare_parts, name)(value)
 
     return read
 

@@ -2,7 +2,7 @@
 
 ::
 
-    v1/profiles/<uid>/<name>.jsonl      ; a directory of that user's own (`nbcache.store.drops`)
+    v1/profiles/<uid>/<name>.jsonl      ; a directory of that user's own (`nbcache.store.user_directories`)
     first line = JSON object
         nbcache      = "profile"
         version      = 3
@@ -37,20 +37,20 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from nbcache.file_trust import OPEN_FLAGS
 from nbcache.grammar import Malformed, choice, document, fields, hexadecimal, mapping, natural, number, several, text
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.protocol import requests
 from nbcache.protocol.requests import Request
 from nbcache.records import Record
-from nbcache.store import atomic, content, drops, layout
-from nbcache.trust import OPEN_FLAGS
+from nbcache.store import atomic, content, layout, user_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from nbcache.file_trust import Trust
     from nbcache.store.folders import Folder
-    from nbcache.trust import Trust
 
 VERSION: Final = 3
 MAX_UNITS: Final = 1000
@@ -336,11 +336,11 @@ def write(root: str, name: str, profile: Profile, sources: bytes = NO_SOURCES) -
 def _own(root: str) -> str | None:
     """This user's own directory. Raises OSError."""
     try:
-        return drops.own(root, layout.PROFILES)
+        return user_directories.own(root, layout.PROFILES)
     except FileNotFoundError:
         # A store from before there were profiles.
         atomic.make_directory(f"{root}/{layout.PROFILES}", layout.DROP_MODE)
-        return drops.own(root, layout.PROFILES)
+        return user_directories.own(root, layout.PROFILES)
 
 
 def _make_room(directory: str) -> None:
@@ -369,7 +369,7 @@ def read(root: str, name: str, trust: Trust, uid: int | None = None) -> Profile 
 
 def folders(root: str, trust: Trust, uid: int | None = None) -> Iterator[Folder]:
     """Yield the directories of trusted users' profiles, or those of *uid* alone. Never raises."""
-    for folder in drops.folders(root, layout.PROFILES, trust):
+    for folder in user_directories.folders(root, layout.PROFILES, trust):
         if uid is None or folder.status.st_uid == uid:
             yield folder
 

@@ -10,7 +10,7 @@
                                             ; "cuda device function"; "profile": see below
         function     = "module:qualname"
         signature    = text                 ; for people
-        types        = {"version", "args": [type...], "returns": type}   ; `nbcache.glue.requests.types`
+        types        = {"version", "args": [type...], "returns": type}   ; `nbcache.glue.requests.type_json`
         source       = digest | null        ; of the module that has the function; null for a function by value
         value        = base64 | null        ; the pickled function, if it comes by value
         modules      = [name...]            ; to be imported first: they registered something with Numba

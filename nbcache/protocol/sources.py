@@ -29,9 +29,9 @@ from nbcache.store import layout
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nbcache.file_trust import Trust
     from nbcache.protocol.requests import Request
     from nbcache.store.folders import Folder
-    from nbcache.trust import Trust
 
 MAX_LINE: Final = 256 << 10
 """The longest line [bytes]."""

@@ -5,11 +5,11 @@ uid, there until it is answered: then the entry lies in the store, or a failure 
 request is removed. *A request that is answered, and no entry, means build it yourself.* ``when`` is in milliseconds
 since 1970, as 12 hexadecimal digits, by the clock of who asks: by it the newest are told without looking into any.
 
-The directories are their users' own (:mod:`nbcache.store.drops`): if all requests lay in one that everybody may write,
-a trusted user's file that a stranger moved in would be that user's request. A file counts only if, looked at through
-the open descriptor, it is regular, its owner is the directory's, it has one name, is not larger than a request may be,
-and passes the rule of trust (:mod:`nbcache.trust`): a function that is to be compiled has to be imported or unpickled.
-The name is compared with what is inside.
+The directories are their users' own (:mod:`nbcache.store.user_directories`): if all requests lay in one that everybody
+may write, a trusted user's file that a stranger moved in would be that user's request. A file counts only if, looked at
+through the open descriptor, it is regular, its owner is the directory's, it has one name, is not larger than a request
+may be, and passes the rule of trust (:mod:`nbcache.file_trust`): a function that is to be compiled has to be imported
+or unpickled. The name is compared with what is inside.
 
 ``answers/<name of a request>``: it is answered, by a daemon that can't remove it (another uid's). Who asked does.
 
@@ -34,20 +34,20 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from nbcache.errors import PASSING
+from nbcache.file_trust import OPEN_FLAGS
 from nbcache.grammar import document, record
-from nbcache.passing import let_pass, suppressed
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
 from nbcache.records import Record
-from nbcache.store import atomic, content, drops, folders, layout
+from nbcache.store import atomic, content, folders, layout, user_directories
 from nbcache.store.content import read_up_to
 from nbcache.store.folders import Folder
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
+    from nbcache.file_trust import Trust
     from nbcache.protocol.requests import Request
-    from nbcache.trust import Trust
 
 FAILURE_VERSION: Final = 1
 SUFFIX: Final = ".json"
@@ -117,7 +117,7 @@ def submit(root: str, request: Request) -> str | None:
     # the length of the old.
     name = f"{request.key}.{when}-{os.urandom(8).hex()}{SUFFIX}"
     try:
-        directory = drops.own(root, layout.REQUESTS)
+        directory = user_directories.own(root, layout.REQUESTS)
         if directory is None:
             return None
         path = f"{directory}/{name}"
@@ -170,7 +170,7 @@ def sweep_answers(root: str, now: float) -> int:
 def scan(root: str, trust: Trust, most: int = MAX_SCANNED) -> list[Waiting]:
     """Return the requests of trusted users, *most* at most, the oldest first."""
     found: list[Waiting] = []
-    for folder in drops.folders(root, layout.REQUESTS, trust):
+    for folder in user_directories.folders(root, layout.REQUESTS, trust):
         with suppressed(OSError):
             uid = folder.status.st_uid
             names = (item.name for item in folder.json_files())
@@ -186,7 +186,7 @@ def take(waiting: Waiting, trust: Trust) -> Request | str | None:
     """
     directory, _, name = waiting.path.rpartition("/")
     root, _, drop = directory.rpartition(f"/{layout.REQUESTS}/")
-    folder = drops.opened(root, layout.REQUESTS, drop, trust)
+    folder = user_directories.opened(root, layout.REQUESTS, drop, trust)
     if folder is None:
         return None
     with folder:

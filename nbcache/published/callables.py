@@ -6,7 +6,7 @@ import ctypes
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.published.members import Member
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _VARARGS_KEYWORDS: Final = 0x1 | 0x2
 """METH_VARARGS | METH_KEYWORDS, Include/methodobject.h: how Numba's wrappers want to be called."""
 
 _FASTCALL_KEYWORDS: Final = 0x80 | 0x2
-"""METH_FASTCALL | METH_KEYWORDS: how type checks want to be called (:mod:`nbcache.glue.published.native_check`)."""
+"""METH_FASTCALL | METH_KEYWORDS: how type checks want to be called (:mod:`nbcache.glue.publishing.native_check`)."""
 
 
 _PLAIN: Final = frozenset({bool, int, str, bytes, type(None)})

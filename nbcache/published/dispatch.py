@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.published import argtypes
 from nbcache.published.environments import constant
 from nbcache.published.members import function_of

@@ -16,7 +16,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import errors
+from nbcache.passing_exceptions import errors
 from nbcache.published.runtime import folders_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nbcache.protocol.manifests import SCALARS
 from nbcache.published.environments import dtype
-from nbcache.published.named import named
+from nbcache.published.manifest_names import named
 
 if TYPE_CHECKING:
     from nbcache.protocol.manifests import TypeData

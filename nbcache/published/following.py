@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import nbcache.published.realize  # noqa: F401  before a fork its lock is taken behind this one's, as by who looks
 from nbcache.errors import NbcacheError
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

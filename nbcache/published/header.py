@@ -12,8 +12,8 @@ import ctypes
 import re
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import errors
-from nbcache.published import about
+from nbcache.passing_exceptions import errors
+from nbcache.published import introspection
 from nbcache.published.runtime import NUMBA_BUILD_EXCEPTION, NUMBA_UNPICKLE
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _image(manifest: Manifest) -> ImageFacts:
 
 def _declared(manifest: Manifest, called: str, function: Function) -> Iterator[tuple[str, str, str, str]]:
     """Yield for each signature a comment, a declaration, the type of what is declared, and the symbol."""
-    words = about.signatures(function)
+    words = introspection.signatures(function)
     for number, (signature, said) in enumerate(zip(function.signatures, words, strict=True)):
         suffix = f"_{number}" if len(words) > 1 else ""
         comment = f"{function.what} {said}".replace("*/", "")

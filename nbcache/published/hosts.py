@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from nbcache import libm
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from nbcache.protocol.manifests import Host

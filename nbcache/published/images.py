@@ -3,7 +3,8 @@
 What is guaranteed
 ------------------
 - **Nothing is mapped that isn't whole**: the caller has the bytes and checked their digest (as
-  :mod:`nbcache.store.files` does when it reads one), for mapping a truncated file ends the process with SIGBUS.
+  :mod:`nbcache.store.publication_files` does when it reads one), for mapping a truncated file ends the process with
+  SIGBUS.
 - **What is mapped is what was checked.** The C library gives the library that it already has to whoever asks for the
   same path; so a path names its content, and the image's anchor, a symbol that no other image has, is asked for
   afterwards.
@@ -37,7 +38,7 @@ from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
-from nbcache.passing import errors, let_pass
+from nbcache.passing_exceptions import errors, let_pass
 from nbcache.process import memory_file
 from nbcache.protocol.manifests import ADDRESS_SIZE, ImageFacts
 

@@ -1,8 +1,8 @@
 """Loading what is published under a name: the way in, from the name to something that can be called.
 
-1. the publication is read, by the rule of trust (:mod:`nbcache.store.names`), in the store, into which what remote
-   tiers have of it comes first (:mod:`~nbcache.published.tiers`), or else in the first layer named by settings that has
-   one of this name, and its manifest decoded;
+1. the publication is read, by the rule of trust (:mod:`nbcache.store.name_writing`), in the store, into which what
+   remote tiers have of it comes first (:mod:`~nbcache.published.names_in_tiers`), or else in the first layer named by
+   settings that has one of this name, and its manifest decoded;
 2. the host is compared with the one that it was built for (:mod:`~nbcache.published.hosts`), here and below by
    :mod:`~nbcache.published.realize`;
 3. its machine code is loaded (:mod:`~nbcache.published.machine_code`): its image is mapped
@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from nbcache.passing import errors, suppressed
+from nbcache.passing_exceptions import errors, suppressed
 from nbcache.protocol import manifests
 from nbcache.published.members import Source
 from nbcache.published.realize import process, realize
@@ -88,10 +88,10 @@ def _look(name: str, stores: Sequence[Opened], settings: Settings) -> None:
     where they may have one, and nothing else does.
     """
     if settings.remote and stores[0].writable:
-        from nbcache.published import tiers
+        from nbcache.published import names_in_tiers
 
         is_here = any(store.named.stamp(name) is not None for store in stores)
-        tiers.look(name, settings, is_here=is_here, since=lambda: _date(name, stores[1:]))
+        names_in_tiers.look(name, settings, is_here=is_here, since=lambda: _date(name, stores[1:]))
 
 
 def _date(name: str, layers: Sequence[Opened]) -> float:
@@ -193,12 +193,12 @@ def _not_refused(found: AnyStore | Refusal, where: str) -> AnyStore:
 
 def unpublish(name: str, settings: Settings) -> None:
     """Take back what is published under a name; see :func:`nbcache.unpublish`."""
-    from nbcache.published import tiers
+    from nbcache.published import names_in_tiers
     from nbcache.store.directory import Store
 
     store = _not_refused(Store.open(settings), settings.dir or "")
     store.names.remove(name, remember=bool(settings.remote))
-    tiers.publish(name, settings)
+    names_in_tiers.publish(name, settings)
 
 
 def stored(
@@ -222,6 +222,6 @@ def stored(
 
 def restored(data: bytes) -> Any:
     """Return what bytes describe: pickles of loaded functions call this. Raises ManifestError and PublicationError."""
-    from nbcache.published import parts
+    from nbcache.published import received_parts
 
-    return parts.restored(data)
+    return received_parts.restored(data)

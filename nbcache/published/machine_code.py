@@ -11,7 +11,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from nbcache.passing import errors
+from nbcache.passing_exceptions import errors
 from nbcache.published import environments, unpickling
 from nbcache.published.runtime import ADD_PENDING_CALL, MAKE_GENERATOR, Runtime
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nbcache.protocol.manifests import ImageFacts, Manifest
     from nbcache.published import images
-    from nbcache.published.entries import Entries
+    from nbcache.published.entry_code import Entries
     from nbcache.published.members import Files, ObjectOf
 
 
@@ -69,7 +69,7 @@ class MachineCode:
         that can't be mapped, or isn't there, raises ImageError.
         """
         if any(manifest.imports.values()):
-            from nbcache.published.named import check_fields
+            from nbcache.published.manifest_names import check_fields
 
             check_fields(manifest)
         self._runtime.extensions.offer(manifest.extensions, lambda digest: files.read(digest, manifest.name))
@@ -97,7 +97,7 @@ class MachineCode:
             raise errors.ImageError("there is no image of it")
         self._kept += kept
         if self._entries is None:
-            from nbcache.published.entries import Entries
+            from nbcache.published.entry_code import Entries
 
             self._entries = Entries(self._addresses, self._cell, self._kept)
         return self._entries.load(manifest, files, object_of)

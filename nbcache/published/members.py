@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from nbcache.keyring import Group
     from nbcache.protocol.manifests import Code, Function, Manifest
-    from nbcache.signatures import SecretKey
+    from nbcache.signing_keys import SecretKey
 
     ObjectOf = Callable[[Manifest, Code], bytes]
     """Returns the object file of one of a manifest's codes. Raises PublicationError."""
 
     class Files(Protocol):
-        """Files by digest, as :class:`nbcache.store.files.Files` has them: what is returned has that digest."""
+        """Files by digest (:class:`nbcache.store.publication_files.Files`): what is returned has that digest."""
 
         def read(self, digest: str, name: str) -> bytes:
             """Return what a file of the publication ``name`` holds. Raises PublicationError."""
@@ -72,14 +72,14 @@ class Source:
         here = parts if wanted is None else {digest: parts[digest] for digest in parts.keys() & set(wanted)}
         raw, signed = self.raw, []
         if key is not None:
-            from nbcache import signatures
+            from nbcache import signing_keys
             from nbcache.protocol import manifests
 
             if self.signers:
                 # Nobody who stops trusting them runs their code because somebody else has signed it, too.
                 raw = manifests.encode(manifest._replace(beside=(*manifest.beside, *self.signers)))
             about = blobs.Blob(raw, digests, sizes, {}, ())
-            signed.append(signatures.sign(key, blobs.text_of(about.digest)))
+            signed.append(signing_keys.sign(key, blobs.text_of(about.digest)))
         return blobs.encode(raw, digests, sizes, here, signed)
 
     def __reduce__(self) -> Any:

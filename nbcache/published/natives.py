@@ -17,14 +17,14 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import let_pass
+from nbcache.file_trust import Trust
+from nbcache.passing_exceptions import let_pass
 from nbcache.shared_libraries import build_in, build_of, capsule, exports_of, locate
-from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nbcache.protocol.attached import Native
+    from nbcache.protocol.rare_parts import Native
 
 C_LIBRARY: Final = frozenset(
     f"lib{name}.so.{number}"

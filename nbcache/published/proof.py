@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache import environ, process
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -33,7 +33,7 @@ _BLOCKED: Final = frozenset({"numba", "llvmlite"})
 _NEEDED: Final = (
     "numpy",
     "nbcache.keyring",
-    "nbcache.store.named",
+    "nbcache.store.name_reading",
     *(f"nbcache.published.{name}" for name in ("load", "dispatch", "examples")),
 )
 _log = logging.getLogger("nbcache")
@@ -107,7 +107,7 @@ def _is_over(child: int) -> bool:
 def _prove(said: IO[bytes], request: bytes) -> None:
     line, _, manifest = request.partition(b"\n")
     from nbcache.config import Settings
-    from nbcache.values import read
+    from nbcache.setting_syntax import read
 
     told = json.loads(line)
     keys = read("trusted_keys", told["keys"])
@@ -148,7 +148,7 @@ def _facts(data: bytes, settings: Settings) -> Iterator[dict[str, str]]:
 
 def _missing(manifest: Manifest) -> Iterator[dict[str, str]]:
     """Problems with what the code will import when it runs."""
-    from nbcache.published.named import named
+    from nbcache.published.manifest_names import named
 
     for name in manifest.imports:
         try:

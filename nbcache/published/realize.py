@@ -13,7 +13,7 @@ from collections import OrderedDict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from nbcache.passing import errors, suppressed
+from nbcache.passing_exceptions import errors, suppressed
 from nbcache.published import callables, hosts
 from nbcache.published.machine_code import MachineCode
 from nbcache.published.members import Member
@@ -109,7 +109,7 @@ def _import(manifest: Manifest, function: Function) -> Any:
         raise errors.PublicationError(
             manifest.name, f"{function.name} is no attribute of a module: Numba can't be used instead"
         )
-    from nbcache.published.named import named
+    from nbcache.published.manifest_names import named
 
     try:
         return named(function.source)

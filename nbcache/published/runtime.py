@@ -48,7 +48,7 @@ INTERNED: Final = "nbcache.text."
 
 UNPICKLER: Final = "nbcache.unpickler"
 EXCEPTION_BUILDER: Final = "nbcache.exception_builder"
-"""Functions of Python, the objects themselves, for machine code that calls them (``glue/published/asking.py``)."""
+"""Functions of Python, the objects themselves, for code that calls them (``glue/publishing/ir_asking_python.py``)."""
 UNPICKLE: Final = "nbcache.unpickle"
 """The function of machine code that does, for the one that remembers what it returned."""
 NUMBA_UNPICKLE: Final = "numba_unpickle"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import filelock
 
 import nbcache
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.client import logs
 from nbcache.errors import NbcacheError, RemoteError
 from nbcache.grammar import Malformed
@@ -72,9 +72,9 @@ class Helper:
                 "NBCACHE_TRUSTED_KEYS is not set: whose entries may be executed? (`nbcache key` makes keys; the word"
                 " unsigned takes everything)"
             )
-        signatures.insist()
+        signing_keys.insist()
         self.tiers = [Tier(address) for address in settings.remote]
-        key = signatures.read(settings.signing_key) if settings.signing_key is not None else None
+        key = signing_keys.read(settings.signing_key) if settings.signing_key is not None else None
         self.uploading = Uploading(store, keyring, self.tiers, key)
         self.reading = Reading(store, keyring, self.tiers, self.uploading.copy)
         self.publications = Publications(store, keyring, self.tiers, key, self.uploading.copy)

@@ -29,7 +29,7 @@ What is signed of an entry::
 
 The digest is over the whole entry as it is encoded without signatures; the digests in entries are shorter and only
 notice damage. The key of the entry and the format's version stand beside it, so that a signature is of no use
-elsewhere. What follows the text, :mod:`nbcache.signatures` says.
+elsewhere. What follows the text, :mod:`nbcache.signing_keys` says.
 
 What is guaranteed of an entry that is admitted into a store (:func:`admit`):
 
@@ -50,7 +50,7 @@ from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.errors import EntryError
 from nbcache.grammar import choice, record, row, several, text, up_to, whole
 from nbcache.keyring import Signature
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from nbcache.keyring import Keyring
-    from nbcache.signatures import SecretKey
+    from nbcache.signing_keys import SecretKey
     from nbcache.store.entry import Entry, Header
 
 OBJECT_VERSION: Final = 2
@@ -214,7 +214,7 @@ def admit(data: bytes, key: str, keyring: Keyring, condemned: AbstractSet[str] =
     if isinstance(opened, str):
         return opened
     text = _text(*opened) if listed else b""
-    right = tuple(each for each in listed if signatures.is_right(each, text))
+    right = tuple(each for each in listed if signing_keys.is_right(each, text))
     if not right and not keyring.unsigned:
         return WRONG
     admitted = opened._replace(header=opened.header._replace(signed=right))
@@ -226,7 +226,7 @@ def admit(data: bytes, key: str, keyring: Keyring, condemned: AbstractSet[str] =
 
 def sign(key: SecretKey, header: Header, sections: Mapping[str, bytes]) -> Signature:
     """Sign an entry. Raises EntryError."""
-    return signatures.sign(key, _text(header, sections))
+    return signing_keys.sign(key, _text(header, sections))
 
 
 def _text(header: Header, sections: Mapping[str, bytes]) -> bytes:

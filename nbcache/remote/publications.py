@@ -6,7 +6,7 @@
     part          = zlib(file)             ; one of its files, once for all publications that have it
     text          = "nbcache name 1" LF "blake2b-256 " digest LF
 
-What is signed is the text (:mod:`nbcache.signatures`); its digest is that of the publication without "signed". So the
+What is signed is the text (:mod:`nbcache.signing_keys`); its digest is that of the publication without "signed". So the
 signature covers name, version, dates and manifest, and of files the digests. A publication whose manifest is ``null``
 says that nothing is published under the name any more; who had it remembers that.
 
@@ -25,7 +25,7 @@ import time
 import zlib
 from typing import TYPE_CHECKING, Final
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.errors import EntryError, ManifestError, NotPublishedError, PublicationError
 from nbcache.keyring import Signature
 from nbcache.protocol import helper, manifests
@@ -33,7 +33,7 @@ from nbcache.protocol.helper import Answer
 from nbcache.remote import objects
 from nbcache.remote.reading import FETCH_SECONDS
 from nbcache.remote.uploading import LOOK_SECONDS
-from nbcache.store import names, publication
+from nbcache.store import name_writing, publication
 from nbcache.store.content import digest_of
 from nbcache.store.publication import WITHDRAWN, Publication
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from nbcache.keyring import Keyring
     from nbcache.remote.tiers import Tier
-    from nbcache.signatures import SecretKey
+    from nbcache.signing_keys import SecretKey
     from nbcache.store.directory import Store
 
 LATEST: Final = 1 << 52
@@ -74,7 +74,7 @@ def admit(data: bytes, name: str, keyring: Keyring) -> Publication | str:
     right = objects.trusted(tuple(Signature(*each) for each in found.signed or ()), keyring)
     if isinstance(right, tuple):
         text = _text(found)
-        right = tuple(each for each in right if signatures.is_right(each, text))
+        right = tuple(each for each in right if signing_keys.is_right(each, text))
         if not right and not keyring.unsigned:
             return objects.WRONG
     if isinstance(right, str):
@@ -235,7 +235,7 @@ class Publications:
 
     def _packed(self, name: str) -> tuple[Publication, dict[str, bytes]]:
         """Return what goes to the tiers, and its parts by digest. Raises PublicationError, RemoteError."""
-        found = self._present(name) or self._store.names.withdrawal(name) or names.withdrawal(name)
+        found = self._present(name) or self._store.names.withdrawal(name) or name_writing.withdrawal(name)
         if found.manifest == WITHDRAWN:
             return self._signed(found), {}
         manifest, files = manifests.decode(found.manifest), self._store.names.files
@@ -258,10 +258,10 @@ class Publications:
         """
         if bare.signed is not None:
             text = _text(bare)
-            if bare.signed and not any(signatures.is_right(Signature(*each), text) for each in bare.signed):
+            if bare.signed and not any(signing_keys.is_right(Signature(*each), text) for each in bare.signed):
                 raise PublicationError(bare.name, "it came signed as another version: push it from where it is from")
             return bare
-        signed = () if self._key is None else (_row(signatures.sign(self._key, _text(bare))),)
+        signed = () if self._key is None else (_row(signing_keys.sign(self._key, _text(bare))),)
         return bare._replace(signed=signed)
 
 

@@ -15,7 +15,7 @@ from nbcache.protocol.helper import Answer
 from nbcache.remote import objects
 from nbcache.remote.objects import Admitted
 from nbcache.store import layout, quarantine
-from nbcache.store.publish import PUBLISHED
+from nbcache.store.slots import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,10 +18,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from nbcache.environ import inherited
 from nbcache.errors import RemoteError
-from nbcache.plain import one_line
+from nbcache.file_trust import OPEN_FLAGS
+from nbcache.one_line import one_line
 from nbcache.remote.objects import HEAD_BYTES, MAX_OBJECT
 from nbcache.store import atomic
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

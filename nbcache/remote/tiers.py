@@ -24,7 +24,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from nbcache import remotes
+from nbcache import server_addresses
 from nbcache.errors import RemoteError
 from nbcache.remote import storage
 from nbcache.remote.storage import StorageError
@@ -74,7 +74,7 @@ class Tier:
     def __init__(self, address: Secret[str]) -> None:
         """Connect to nobody yet. Raises RemoteError."""
         self.label = str(address)
-        self.readonly = remotes.READ_ONLY in urlsplit(address.reveal()).query.split("&")
+        self.readonly = server_addresses.READ_ONLY in urlsplit(address.reveal()).query.split("&")
         self._address = address
         self._storage = storage.opened(address)
         self._breaker = Breaker(self.label, time.monotonic)

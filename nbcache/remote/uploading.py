@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nbcache.keyring import Keyring
     from nbcache.remote.objects import Head
     from nbcache.remote.tiers import Tier
-    from nbcache.signatures import SecretKey
+    from nbcache.signing_keys import SecretKey
     from nbcache.store.directory import Store
     from nbcache.store.entry import Header
 

@@ -17,8 +17,8 @@ import errno
 import stat
 from typing import TYPE_CHECKING, Final
 
-from nbcache import regular
-from nbcache.passing import let_pass, suppressed
+from nbcache import regular_files
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened, os
 from nbcache.store.layout import DIR_MODE, DROP_MODE, FILE_MODE, TEMPORARY, UMASK, unique
 
@@ -38,7 +38,7 @@ class Syscalls:
 
     mkdir = staticmethod(os.mkdir)
     open = staticmethod(os.open)
-    write = staticmethod(regular.write)
+    write = staticmethod(regular_files.write)
     fchmod = staticmethod(os.fchmod)
     fsync = staticmethod(os.fsync)
     close = staticmethod(os.close)

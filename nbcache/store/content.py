@@ -15,13 +15,13 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nbcache.trust import Trust
+    from nbcache.file_trust import Trust
 
 try:
     from _blake2 import blake2b
@@ -114,7 +114,7 @@ def reading(path: str, opener: Callable[[str, int], int] | None = None) -> Itera
 
     ``opener`` is what opens it, such as a folder's own.
     """
-    from nbcache.trust import OPEN_FLAGS  # what comes as bytes is in no file
+    from nbcache.file_trust import OPEN_FLAGS  # what comes as bytes is in no file
 
     fd = os.open(path, OPEN_FLAGS) if opener is None else opener(path, OPEN_FLAGS)
     try:

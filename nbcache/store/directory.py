@@ -4,7 +4,7 @@ What is guaranteed
 ------------------
 - **Nothing here raises** for what the filesystem does: a fault is a refusal to open, something not found, or something
   not published, each with a reason in one line.
-- What :meth:`Store.find` yields is trusted (:mod:`nbcache.trust`; where it came from elsewhere, its signatures as
+- What :meth:`Store.find` yields is trusted (:mod:`nbcache.file_trust`; where it came from elsewhere, its signatures as
   well: :mod:`nbcache.keyring`), of this format version, of this key, and every byte taken from it was checked
   (:mod:`nbcache.store.entry`).
 - A reader sees an entry whole or not at all, and the old one or the new one (:mod:`nbcache.store.atomic`).
@@ -18,7 +18,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import let_pass, suppressed
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.store import layout
 from nbcache.store.content import reading, stamp_of
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from nbcache.store.evict import Plan
     from nbcache.store.listing import BadEntry, EntryInfo
     from nbcache.store.locks import Lease, Leases
-    from nbcache.store.names import Names
-    from nbcache.store.publish import Published
+    from nbcache.store.name_writing import Names
+    from nbcache.store.slots import Published
 
 TIDY_SECONDS: Final = 3600.0
 """How often some process tidies a store up [s]."""
@@ -68,10 +68,10 @@ class Store(Opened):
     @property
     def names(self) -> Names:
         """What is published by name, to be written as well."""
-        from nbcache.store import names
+        from nbcache.store import name_writing
 
         if self._names is None:
-            self._names = names.Names(self.path, self.trust, self.inside, self.lease if self.writable else None)
+            self._names = name_writing.Names(self.path, self.trust, self.inside, self.lease if self.writable else None)
         return self._names
 
     def stamp(self, key: str) -> tuple[int, int, int] | None:
@@ -93,7 +93,7 @@ class Store(Opened):
         With ``keep``, no other variant is given up for it either. Without ``durable``, nothing waits for the disk: a
         power failure may leave a damaged entry, which is found out when it is read.
         """
-        from nbcache.store import publish as publishing  # a process that only hits never needs it
+        from nbcache.store import slots as publishing  # a process that only hits never needs it
 
         if not self.writable:
             return publishing.Published(ok=False, reason="the store is read-only for this process", path=None)
@@ -240,7 +240,7 @@ class Store(Opened):
 
     def _verify(self, path: str, key: str) -> str | None:
         from nbcache.store.entry import DAMAGED, UNREADABLE, UNTRUSTED
-        from nbcache.store.found import GONE, examine_trusted
+        from nbcache.store.found_entries import GONE, examine_trusted
 
         try:
             with reading(path) as (fd, status):

@@ -29,7 +29,7 @@ What is guaranteed
 - **Reading is lazy.** One ``read`` of :data:`FIRST_READ` bytes normally brings header, ``meta`` and ``object``; the
   other sections are only read when asked for.
 
-A digest here notices damage. It is no proof of origin: who may write an entry is decided in :mod:`nbcache.trust`.
+A digest here notices damage. It is no proof of origin: who may write an entry is decided in :mod:`nbcache.file_trust`.
 
 Unknown fields of the header are ignored, so that a field can be added without a new version; a change in the meaning
 of a field, or a new field that a reader must heed, needs a new one.
@@ -42,7 +42,7 @@ from struct import Struct
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import errors, let_pass, suppressed
+from nbcache.passing_exceptions import errors, let_pass, suppressed
 from nbcache.process import os
 from nbcache.records import Record
 from nbcache.store.content import MAX_SIGNATURES, blake2b, parsed

@@ -16,9 +16,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.records import Record
-from nbcache.store import layout, standing
+from nbcache.store import first_askers, layout
 from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def remove_slot(path: str) -> bool:
     """
     directory, _, name = path.rpartition("/")
     base, slot = split_slot(name)
-    standing.removing(path)
+    first_askers.removing(path)
     with suppressed(OSError), Folder(directory) as folder:
         last = slot
         while last + 1 < layout.MAX_SLOTS and folder.owner(base + layout.SUFFIXES[last + 1]) is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from nbcache.errors import PublicationError
 from nbcache.records import Record
 from nbcache.store import pins
-from nbcache.store.files import failing
+from nbcache.store.publication_files import failing
 
 if TYPE_CHECKING:
     from nbcache.store.directory import Store
@@ -34,8 +34,8 @@ class Fetched(Record):
 def fetch(source: Store, target: Store, name: str) -> Fetched:
     """Copy what is published under a name, with all that it refers to; return what was copied.
 
-    What is there already isn't written again. Raises what :meth:`nbcache.store.names.Names.read` and
-    :meth:`~nbcache.store.names.Names.write` do.
+    What is there already isn't written again. Raises what :meth:`nbcache.store.name_writing.Names.read` and
+    :meth:`~nbcache.store.name_writing.Names.write` do.
     """
     found = source.names.read(name)
     if not target.writable:

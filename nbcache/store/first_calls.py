@@ -37,9 +37,9 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache import regular
-from nbcache.passing import let_pass, suppressed
-from nbcache.plain import one_line
+from nbcache import regular_files
+from nbcache.one_line import one_line
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened, os, time
 from nbcache.records import Record
 from nbcache.store import locks
@@ -138,7 +138,7 @@ def unlock(fd: int, at: int) -> None:
 
 def write(fd: int, at: int, data: bytes = bytes(SIZE)) -> None:
     """Write a record that is locked, or empty it. Raises OSError."""
-    regular.write(fd, data, at=at)
+    regular_files.write(fd, data, at=at)
 
 
 def judge(fd: int, at: int) -> Call:

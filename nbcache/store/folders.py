@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os
 from nbcache.store import layout
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from nbcache.passing import errors
+from nbcache.passing_exceptions import errors
 from nbcache.process import os
 
 LAYOUT: Final = "v1"
@@ -132,7 +132,7 @@ def reader() -> int:
 
 
 def room(key: str, uid: int) -> str:
-    """Return the key under which one user alone looks for what stands for this one (:mod:`nbcache.store.standing`)."""
+    """Return the key under which one user alone looks for what stands for it (:mod:`nbcache.store.first_askers`)."""
     return reserved(f"{key} for {uid} alone")
 
 

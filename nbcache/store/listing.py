@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import time
 from nbcache.records import Record
 from nbcache.store import entry as entry_format

@@ -31,11 +31,11 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import let_pass, suppressed
+from nbcache.file_trust import Trust
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened, os
 from nbcache.store import folders, layout
 from nbcache.store.content import read_up_to
-from nbcache.trust import Trust
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -9,11 +9,11 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing import errors, let_pass, suppressed
+from nbcache.file_trust import Trust, strerror
+from nbcache.passing_exceptions import errors, let_pass, suppressed
 from nbcache.process import os
 from nbcache.store import layout
 from nbcache.store.content import Inside
-from nbcache.trust import Trust, strerror
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nbcache.keyring import Group, Keyring
     from nbcache.secret import Secret
     from nbcache.store.entry import Entry, Header
-    from nbcache.store.named import Named
+    from nbcache.store.name_reading import Named
 
 
 class Refusal:
@@ -114,7 +114,7 @@ class Opened:
 
     def _variants(self, key: str, reject: Callable[[str], None]) -> Iterator[Entry]:
         # Imported here: a process may need published names and no entry.
-        from nbcache.store.found import variants
+        from nbcache.store.found_entries import variants
 
         return variants(
             f"{self._stem}{key[:2]}/{key[2:]}",
@@ -155,10 +155,10 @@ class Opened:
     @property
     def named(self) -> Named:
         """What is published by name, to be read."""
-        from nbcache.store import named  # many processes need entries alone
+        from nbcache.store import name_reading  # many processes need entries alone
 
         if self._named is None:
-            self._named = named.Named(self.path, self.trust, self.inside)
+            self._named = name_reading.Named(self.path, self.trust, self.inside)
         return self._named
 
     def _trusts_shard(self, shard: str) -> bool:

@@ -23,10 +23,10 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from nbcache.errors import PublicationError
-from nbcache.passing import let_pass, suppressed
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.records import Record
-from nbcache.store import files, layout, listing, publication
+from nbcache.store import layout, listing, publication, publication_files
 from nbcache.store.content import read_up_to, reading
 from nbcache.store.folders import Folder
 from nbcache.store.publication import References
@@ -34,9 +34,9 @@ from nbcache.store.publication import References
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from nbcache.file_trust import Trust
     from nbcache.store.locks import Lease
     from nbcache.store.publication import Publication
-    from nbcache.trust import Trust
 
     Found = TypeVar("Found", References, Publication)
     Acquire = Callable[[str], Lease | None]
@@ -209,7 +209,7 @@ def size(root: str, pinned: Pins | None = None, shards: Iterable[str] | None = N
 def missing(root: str, found: Publication) -> MissingError | None:
     """Return what a publication refers to and isn't in the store; None if all of it is. Looks at names only."""
     keys = tuple(key for key in found.entries if not os.path.lexists(layout.slot_path(root, key)))
-    digests = tuple(digest for digest in found.files if not os.path.lexists(files.path_of(root, digest)))
+    digests = tuple(digest for digest in found.files if not os.path.lexists(publication_files.path_of(root, digest)))
     if not keys and not digests:
         return None
     what = f"entry {keys[0]}" if keys else f"file {digests[0]}"

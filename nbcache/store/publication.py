@@ -27,7 +27,7 @@ What is guaranteed
   :data:`OTHER_VERSION`). It takes little time and memory, whoever wrote the file: of the JSON in it, the second line
   alone is read, up to :data:`MAX_ABOUT`.
 
-The digest notices damage. It is no proof of origin: see :mod:`nbcache.trust`.
+The digest notices damage. It is no proof of origin: see :mod:`nbcache.file_trust`.
 """
 
 from __future__ import annotations

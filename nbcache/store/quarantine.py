@@ -18,20 +18,20 @@ from collections import defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from nbcache import regular
-from nbcache.passing import suppressed
+from nbcache import regular_files
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.records import Record
-from nbcache.store import atomic, drops, first_calls, layout
+from nbcache.store import atomic, first_calls, layout, user_directories
 from nbcache.store.content import read_up_to, reading
 from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from nbcache.file_trust import Trust
     from nbcache.store.entry import Entry
     from nbcache.store.folders import Folder
-    from nbcache.trust import Trust
 
 CRASHES: Final = first_calls.PLACES
 """After so many deaths an entry is passed over."""
@@ -96,7 +96,7 @@ def read(root: str, trust: Trust, *, but: int | None = None) -> dict[str, Suspec
     """Return what is suspected by trusted users, *but* this uid, by digest. Never raises."""
     found: dict[str, Suspect] = {}
     shares = _Shares(2 * first_calls.MAX_SIZE)
-    for folder in drops.folders(root, layout.TRIALS, trust):
+    for folder in user_directories.folders(root, layout.TRIALS, trust):
         with suppressed(OSError):
             uid = folder.status.st_uid
             for call in _deaths(folder, trust, shares) if uid != but else ():
@@ -159,7 +159,7 @@ def approve(path: str, digest: str) -> bool:
 
 def disapprove(root: str, entry: Entry) -> bool:
     """Take back that an entry was used well; return whether nobody says so now, as far as is known. Raises OSError."""
-    drop = drops.own(root, layout.TRIALS)
+    drop = user_directories.own(root, layout.TRIALS)
     if drop is not None:
         with suppressed(FileNotFoundError):
             path = f"{drop}/{GOOD}"
@@ -180,7 +180,7 @@ def good(root: str, trust: Trust) -> dict[str, str]:
     """Return the digests, and by these the keys, of what trusted users' programs used well. Never raises."""
     found: dict[str, str] = {}
     shares = _Shares(MAX_GOOD)
-    for folder in drops.folders(root, layout.TRIALS, trust):
+    for folder in user_directories.folders(root, layout.TRIALS, trust):
         with suppressed(OSError, ValueError), reading(GOOD, folder.open) as (fd, status):
             if trust.allows(status, fd) and shares.allows(status):
                 lines = read_up_to(fd, MAX_GOOD).decode("ascii").splitlines()
@@ -190,7 +190,7 @@ def good(root: str, trust: Trust) -> dict[str, str]:
 
 def vouch(root: str, keys: Iterable[tuple[str, str]]) -> bool:
     """Say of entries, by digest and key, that they were used well; return whether it could be said. Raises OSError."""
-    drop = drops.own(root, layout.TRIALS)
+    drop = user_directories.own(root, layout.TRIALS)
     if drop is None:
         return False
     text = "".join(f"{digest} {key}\n" for digest, key in keys).encode()
@@ -200,7 +200,7 @@ def vouch(root: str, keys: Iterable[tuple[str, str]]) -> bool:
         # What is long gone is in it, too: when it is full, it is begun anew.
         if os.fstat(fd).st_size + len(text) > MAX_GOOD:
             os.ftruncate(fd, 0)
-        regular.write(fd, text)  # at once, so that lines of other processes stay whole
+        regular_files.write(fd, text)  # at once, so that lines of other processes stay whole
     finally:
         os.close(fd)
     return True
@@ -212,7 +212,7 @@ def clear(root: str, trust: Trust, digests: set[str] | None = None) -> int:
     Another user's table goes as a whole, where that is allowed: to write into a file of others is for nobody.
     """
     count = 0
-    for folder in drops.folders(root, layout.TRIALS, trust):
+    for folder in user_directories.folders(root, layout.TRIALS, trust):
         with suppressed(OSError):
             meant = sum(digests is None or call.digest in digests for call in _deaths(folder, trust))
             if meant and folder.status.st_uid != os.geteuid():
@@ -232,7 +232,7 @@ def sweep(root: str, trust: Trust) -> int:
     count = settle(root, trust)
     now = time.time()
     kept = {GOOD: KEPT_SECONDS, first_calls.FILE: KEPT_SECONDS}
-    for folder in drops.folders(root, layout.TRIALS, trust):
+    for folder in user_directories.folders(root, layout.TRIALS, trust):
         with suppressed(OSError):
             for item in list(islice(folder.items(), MAX_FILES)):
                 if now - item.stat(follow_symlinks=False).st_mtime > kept.get(item.name, STALE_SECONDS):
@@ -242,7 +242,7 @@ def sweep(root: str, trust: Trust) -> int:
 
 def _tables(root: str, trust: Trust) -> Iterator[tuple[Folder, int]]:
     """Yield this user's tables, and the directories that they are in. Never raises."""
-    for folder in drops.folders(root, layout.TRIALS, trust):
+    for folder in user_directories.folders(root, layout.TRIALS, trust):
         with suppressed(OSError):
             if folder.status.st_uid == os.geteuid():
                 fd = folder.open(first_calls.FILE, first_calls.FLAGS & ~os.O_CREAT)

@@ -9,14 +9,14 @@ import random
 from typing import TYPE_CHECKING, Protocol
 
 from nbcache.process import time
-from nbcache.store import evict, folders, folding, layout, listing, pins, standing, usage
+from nbcache.store import evict, first_askers, folders, layout, listing, pins, usage, usage_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from nbcache.file_trust import Trust
     from nbcache.store.listing import EntryInfo
     from nbcache.store.locks import Lease
-    from nbcache.trust import Trust
 
 
 class Store(Protocol):
@@ -46,7 +46,7 @@ def gc(
     known = {info.key for info in entries}
     if not dry_run:
         # First: what was summed up needn't be read record by record.
-        folding.fold_all(store.path, known.__contains__)
+        usage_sums.fold_all(store.path, known.__contains__)
     used = usage.last_use(usage.read(store.path), known.__contains__)
     if dry_run:
         return _plan(store, entries, limit, used, pins.read(store.path, store.trust))
@@ -80,12 +80,12 @@ def _apply(store: Store, decided: evict.Plan, removed: Callable[[str, int, int],
 
 def _asker(root: str) -> Callable[[EntryInfo], int]:
     """Return what tells whose share an entry counts against, in a store that several users' requests fill."""
-    if not standing.has_begun(root):
-        return lambda _info: standing.OWNER
+    if not first_askers.has_begun(root):
+        return lambda _info: first_askers.OWNER
 
     def asker(info: EntryInfo) -> int:
         header = info.header
-        return standing.OWNER if header is None else standing.asker(header)
+        return first_askers.OWNER if header is None else first_askers.asker(header)
 
     return asker
 
@@ -112,7 +112,7 @@ def clear(store: Store, namespace: str | None = None) -> tuple[int, int]:
             return 0, 0
         for info in store.scan():
             if info.key not in pinned.entries and (namespace is None or _namespace(info) == namespace):
-                standing.removing(info.path)
+                first_askers.removing(info.path)
                 if folders.remove(info.path):
                     count, size = count + 1, size + info.size
     listing.sweep(store.path, now=float("inf"), leases=False)
@@ -149,5 +149,5 @@ def tidy(store: Store, max_size: int, seconds: float) -> bool:
                 _apply(store, _plan(store, entries, limit, used, pinned, shards=names[:seen]))
     sweep(store, begun + seconds)
     # A key is looked for while there is time, and else kept.
-    folding.fold(store.path, lambda key: not budget.in_time or store.exists(key), budget=budget, trust=store.trust)
+    usage_sums.fold(store.path, lambda key: not budget.in_time or store.exists(key), budget=budget, trust=store.trust)
     return seen == len(names) and not budget.over

@@ -1,7 +1,7 @@
 """Usage records: what each process hit, missed and built, from its first hit on.
 
 ``v1/usage/<host>-<pid>-<random>.jsonl``, one JSON object a line: a part of a record each, and the record is their sum.
-A process adds a line for what it counts (:mod:`nbcache.client.kept`), so that its record is complete however it
+A process adds a line for what it counts (:mod:`nbcache.client.open_files`), so that its record is complete however it
 ends. The first line says whose record it is; one that makes no sense, as the last one may if the process was killed in
 the middle of it, is left out. In a file that ends in ``.json``, which was written at once, there is one line::
 
@@ -18,8 +18,9 @@ Anybody may write here (a client whose uid may not write entries uses them all t
 *data*: JSON of bounded size from a regular file, every field type-checked, everything else dropped. A forged record can
 skew the statistics and keep an entry alive; it can't do more.
 
-So that the directory doesn't grow for ever, :mod:`nbcache.store.folding` sums up the records of processes long gone in
-``v1/usage.json``, a record of the same shape that also says ``processes``, ``last_use {key: Unix s}`` and when it was.
+So that the directory doesn't grow for ever, :mod:`nbcache.store.usage_sums` sums up the records of processes long gone
+in ``v1/usage.json``, a record of the same shape that also says ``processes``, ``last_use {key: Unix s}`` and when it
+was.
 
 Whoever evicts writes a record of that, of no process (``processes`` is 0), so evictions are counted in the same way.
 
@@ -33,18 +34,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing import suppressed
+from nbcache.file_trust import OPEN_FLAGS
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.store import atomic, content, layout, reasons
 from nbcache.store.content import parsed
 from nbcache.store.folders import Folder
 from nbcache.store.reasons import MAX_EXAMPLES, MAX_KEYS, MAX_REASONS, MAX_TEXT
-from nbcache.trust import OPEN_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from nbcache.trust import Trust
+    from nbcache.file_trust import Trust
 
 VERSION: Final = layout.RECORD_VERSION
 MAX_RECORD: Final = layout.MAX_RECORD

@@ -10,15 +10,15 @@ import threading
 import pytest
 from nbtest import proc
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.secret import Secret
 
 
 @pytest.fixture
 def key(place):
     path = place / "key"
-    signatures.save(signatures.generate("one"), str(path))
-    return {"NBCACHE_SIGNING_KEY": str(path), "NBCACHE_TRUSTED_KEYS": str(signatures.read(Secret(str(path))).public)}
+    signing_keys.save(signing_keys.generate("one"), str(path))
+    return {"NBCACHE_SIGNING_KEY": str(path), "NBCACHE_TRUSTED_KEYS": str(signing_keys.read(Secret(str(path))).public)}
 
 
 @pytest.mark.every(8)

@@ -6,8 +6,8 @@ import pytest
 from nbtest import proc, users
 from nbtest.kinds import LIB
 
-from nbcache.cli.place import away_from_strangers
-from nbcache.trust import Trust
+from nbcache.cli.store_option import away_from_strangers
+from nbcache.file_trust import Trust
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
 STRANGER = 4321

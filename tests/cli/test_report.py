@@ -17,9 +17,9 @@ from nbtest import disks, showcase
 
 from nbcache.cli.reporting import charts, gather, page
 from nbcache.config import Settings
-from nbcache.store import folding, layout, listing, usage
+from nbcache.store import layout, listing, usage, usage_sums
 from nbcache.store.directory import Store
-from nbcache.store.folding import Past
+from nbcache.store.usage_sums import Past
 
 NOW = 1_800_000_000.0
 TAGS = {
@@ -205,7 +205,7 @@ def test_nobody_s_text_becomes_more_than_text(filled, nbcache, text):
         builds=[{"key": f"{n:064x}", "function": text + " " + text, "seconds": 1.0} for n in range(3)],
         built_seconds=3.0,
     )
-    folding.fold(filled.path, lambda _: True, age=-1)
+    usage_sums.fold(filled.path, lambda _: True, age=-1)
     first = report(nbcache, filled.path)
     assert "alert(1)" not in "".join(value or "" for name, value in first.attributes if name.startswith("on"))
     assert len(first.text) < 100_000

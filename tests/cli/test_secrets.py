@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 from nbtest import proc
 
-from nbcache import config, values
-from nbcache.cli import counts as show
+from nbcache import config, setting_syntax
 from nbcache.cli import main as command_line
+from nbcache.cli import stats as show
 from nbcache.secret import Secret, revealed
 
 MARK = "hush"
@@ -247,7 +247,7 @@ def test_settings_show_no_secret_and_say_what_to_do(tmp_path, settings, by_file)
     for name, problem in zip(sorted(refused), sorted(loaded.problems), strict=True):
         where = f"{name} in {file}" if by_file else f"NBCACHE_{name.upper()}"
         assert problem.startswith(f"{where}=… is not understood and ignored: ")
-        assert problem.endswith(f"{values.READERS[name][1]} is accepted")
+        assert problem.endswith(f"{setting_syntax.READERS[name][1]} is accepted")
 
 
 def test_a_secret_is_shown_by_its_mask_alone_and_travels_only_when_it_is_revealed():

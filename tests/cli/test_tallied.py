@@ -11,7 +11,7 @@ import pytest
 from nbtest import proc
 from nbtest.daemons import wait_for
 
-from nbcache import tally
+from nbcache import count_record
 
 PROGRAM = """
 import sys
@@ -161,7 +161,7 @@ def test_without_the_cache_nothing_but_counting_is_switched_on(tmp_path):
     code = "from numba import njit; print(njit(lambda x: x)(1))"
     done = proc.run(["-c", code], extra={"NBCACHE_COUNT": str(tmp_path / "counts"), "HOME": str(tmp_path / "home")})
     assert done.said == (0, "1\n")
-    assert tally.totals(tally.read(str(tmp_path / "counts")))["compile"] == 1
+    assert count_record.totals(count_record.read(str(tmp_path / "counts")))["compile"] == 1
     assert not (tmp_path / "store").exists()
 
 
@@ -173,11 +173,11 @@ def test_a_directory_that_is_not_there_is_no_error(tmp_path):
 
 
 def test_torn_lines_and_other_versions_are_left_out(tmp_path):
-    start = {"tally": tally.VERSION, "pid": 1, "parent": 0, "argv": ["x"]}
+    start = {"tally": count_record.VERSION, "pid": 1, "parent": 0, "argv": ["x"]}
     good = json.dumps({"what": "llvm", "name": "f"})
     (tmp_path / "1-a.jsonl").write_text(f"{json.dumps(start)}\n{good}\n{good[:9]}")
-    (tmp_path / "2-b.jsonl").write_text(json.dumps({**start, "tally": tally.VERSION + 1}) + f"\n{good}\n")
+    (tmp_path / "2-b.jsonl").write_text(json.dumps({**start, "tally": count_record.VERSION + 1}) + f"\n{good}\n")
     (tmp_path / "3-c.jsonl").write_text("")
     (tmp_path / "other").write_text("not a record")
-    (process,) = tally.read(str(tmp_path))
-    assert (process.pid, tally.totals([process])) == (1, {"compile": 0, "pipeline": 0, "llvm": 1})
+    (process,) = count_record.read(str(tmp_path))
+    assert (process.pid, count_record.totals([process])) == (1, {"compile": 0, "pipeline": 0, "llvm": 1})

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from nbcache import values
+from nbcache import setting_syntax
 from nbcache.cli import commands, text
 
 
@@ -38,8 +38,8 @@ def test_duration(seconds, words):
 )
 def test_commands_and_settings_read_durations_alike(words, seconds):
     assert text.seconds(words) == commands.moment("1970-01-01T00:00:00+00:00") + seconds
-    if seconds <= values.MAX_WAIT_SECONDS:
-        assert values.read("wait_seconds", words) == seconds
+    if seconds <= setting_syntax.MAX_WAIT_SECONDS:
+        assert setting_syntax.read("wait_seconds", words) == seconds
     if not words.isdigit():
         assert abs(time.time() - seconds - commands.moment(words)) < 60
 

@@ -11,7 +11,7 @@ import pytest
 
 from nbcache.client import profiling
 from nbcache.client.profiling import Profiler
-from nbcache.client.publishing import Publishing
+from nbcache.client.saving import Saving
 from nbcache.config import Settings
 from nbcache.counting import Counters
 from nbcache.glue.requests.requested import UnaskableError, _by_value
@@ -51,11 +51,11 @@ def test_a_launcher_of_an_environment_behind_a_link_is_told_by_the_directory(mai
 
 
 def test_what_can_t_be_noted_is_stored_all_the_same(monkeypatch):
-    from nbcache.glue import marks
+    from nbcache.glue import own_attributes
 
-    monkeypatch.setattr(marks, "belongs_to", lambda *_: None)
+    monkeypatch.setattr(own_attributes, "belongs_to", lambda *_: None)
     stored = []
-    publishing = Publishing(
+    publishing = Saving(
         None,
         None,
         None,

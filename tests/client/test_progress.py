@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from nbcache.client import progress
-from nbcache.client.others import Others
+from nbcache.client.elsewhere import Elsewhere
 from nbcache.client.progress import Progress
 from nbcache.config import Settings
 from nbcache.counting import Counters
@@ -93,7 +93,7 @@ def test_what_a_stream_of_the_program_s_raises_is_no_matter(monkeypatch):
 def test_the_line_goes_when_what_was_waited_for_came(terminal, place):
     here, there = (Store.open(Settings(dir=str(place / "store"))) for _ in range(2))
     held = there.lease("1" * 64)
-    others = Others(Settings(progress=True), here, Counters())
+    others = Elsewhere(Settings(progress=True), here, Counters())
     wanted = SimpleNamespace(key="1" * 64, name="lib:f", signature_text="()")
     threading.Timer(0.01, held.release).start()
     assert others.find(wanted, lambda: "loaded", lambda _release: None, is_there=False) == "loaded"

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from nbcache.client import cold
-from nbcache.client.others import Daemons, Others
-from nbcache.client.patience import Patience
+from nbcache.client import cold_start
+from nbcache.client.elsewhere import Daemons, Elsewhere
+from nbcache.client.waiting_account import Patience
 from nbcache.config import Settings
 from nbcache.counting import Counters
 from nbcache.protocol import heartbeats
@@ -36,7 +36,7 @@ def sharing(place, monkeypatch):
             asked.append(unit.name)
             return False
 
-    seen = Others(settings, Store.open(settings), Counters())
+    seen = Elsewhere(settings, Store.open(settings), Counters())
     monkeypatch.setattr(seen, "_daemons", Daemons())
     seen.share(Profile(Head("main.py", {}, "", 0.0)), list(map(str, paths)))
     return seen, paths, asked
@@ -62,7 +62,7 @@ def test_a_program_asks_for_functions_again_once_its_lanes_are_answered(sharing)
 
 def test_a_job_that_goes_through_a_profile_shares_to_the_end(place):
     settings = Settings(dir=str(place / "store"))
-    seen = Others(settings, Store.open(settings), Counters())
+    seen = Elsewhere(settings, Store.open(settings), Counters())
     seen.share(Profile(Head("main.py", {}, "", 0.0)))
     seen.missed(UNIT, 0.0)
     assert seen.shares
@@ -72,15 +72,15 @@ def test_a_job_that_goes_through_a_profile_shares_to_the_end(place):
 def test_a_helper_that_never_comes_is_told_of_and_no_longer_counted_on(sharing, monkeypatch, caplog, comes):
     seen, _paths, _asked = sharing
     seen._daemons.has_helper = lambda: comes
-    started = cold.ColdStart(Settings(dir=seen._store.path), seen._store)
-    monkeypatch.setattr(cold.helper, "detached", lambda *_args: True)
+    started = cold_start.ColdStart(Settings(dir=seen._store.path), seen._store)
+    monkeypatch.setattr(cold_start.helper, "detached", lambda *_args: True)
     started._start_helper(2)
     seen._cold = started
     with caplog.at_level(logging.INFO, "nbcache"):
         seen.missed(UNIT, 0.0)
         assert seen.shares
         if not comes:
-            started._started -= cold.LATE_SECONDS + 1
+            started._started -= cold_start.LATE_SECONDS + 1
         seen.missed(UNIT, 0.0)
     assert seen.shares == comes
     assert ("doesn't begin" in caplog.text) == (not comes)

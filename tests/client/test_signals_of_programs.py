@@ -9,8 +9,8 @@ import subprocess
 import pytest
 from nbtest import proc
 
+from nbcache.file_trust import Trust
 from nbcache.store import quarantine
-from nbcache.trust import Trust
 
 MAKE = "from numba import njit\ndef make(i):\n    @njit\n    def f(x):\n        return x + i\n    return f\n"
 

@@ -201,7 +201,7 @@ def test_a_daemon_builds_on_the_farm_and_at_home_while_that_is_gone(place):
 
 OTHER = """
 import asyncio, sys
-import nbcache.dask.node as node
+import nbcache.dask.worker_jobs as node
 from distributed import Worker
 
 fitness = node.fitness

@@ -15,13 +15,13 @@ from nbtest import clusters, daemons, proc
 
 clusters.needed()
 
-from nbcache.daemon.farm import ENVIRONMENT, Bridge  # noqa: E402  after what skips
+from nbcache.daemon.cluster import ENVIRONMENT, Bridge  # noqa: E402  after what skips
+from nbcache.daemon.job_run import Call  # noqa: E402
 from nbcache.daemon.job_services import Services  # noqa: E402
 from nbcache.daemon.publisher import Publisher, Ticket  # noqa: E402
-from nbcache.daemon.running import Call  # noqa: E402
-from nbcache.dask import results  # noqa: E402
-from nbcache.dask.results import BadResultError, Outcome  # noqa: E402
-from nbcache.trust import Trust  # noqa: E402
+from nbcache.dask import result_grammar  # noqa: E402
+from nbcache.dask.result_grammar import BadResultError, Outcome  # noqa: E402
+from nbcache.file_trust import Trust  # noqa: E402
 
 EVIL = """
 class Evil:
@@ -43,7 +43,7 @@ WORKER = (
     EVIL
     + """
 import asyncio, sys
-import nbcache.dask.node as node
+import nbcache.dask.worker_jobs as node
 from distributed import Worker
 
 fitness, marker = node.fitness, sys.argv[2]
@@ -298,14 +298,18 @@ def test_what_a_bridge_says_of_a_job_is_checked(message):
 
 def test_a_result_comes_back_as_it_was():
     given = Outcome({"result": [1, "x"]}, "host", [b"one", b"", b"three"], [b"{}"])
-    back = results.outcome(results.encoded(given))
+    back = result_grammar.outcome(result_grammar.encoded(given))
     assert (back.said, back.host, list(back.entries), list(back.usage)) == tuple(given)
-    assert results.outcome(results.encoded(Outcome({"crash": "c", "to blame": "environment"}))).said["to blame"]
-    assert results.outcome(results.encoded(Outcome({"crash": "c", "to blame": "farm"}))).said == {"crash": "c"}
-    assert results.description(results.described([("a", "b")])) == {"a": "b"}
+    assert result_grammar.outcome(result_grammar.encoded(Outcome({"crash": "c", "to blame": "environment"}))).said[
+        "to blame"
+    ]
+    assert result_grammar.outcome(result_grammar.encoded(Outcome({"crash": "c", "to blame": "farm"}))).said == {
+        "crash": "c"
+    }
+    assert result_grammar.description(result_grammar.described([("a", "b")])) == {"a": "b"}
 
 
-GOOD = results.encoded(Outcome({"result": "x"}, "host", [b"entry"], [b"{}"]))
+GOOD = result_grammar.encoded(Outcome({"result": "x"}, "host", [b"entry"], [b"{}"]))
 
 
 @pytest.mark.parametrize(
@@ -323,20 +327,20 @@ GOOD = results.encoded(Outcome({"result": "x"}, "host", [b"entry"], [b"{}"]))
 )  # fmt: skip
 def test_what_is_no_result_is_refused(content):
     with pytest.raises(BadResultError):
-        results.outcome(content)
+        result_grammar.outcome(content)
 
 
 def test_no_change_of_a_byte_raises_anything_else():
     for at in range(len(GOOD)):
         for changed in (GOOD[:at] + bytes([GOOD[at] ^ 1]) + GOOD[at + 1 :], GOOD[:at]):
             with contextlib.suppress(BadResultError):
-                results.outcome(changed)
+                result_grammar.outcome(changed)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b'[["a"]]', b'[["a", 1]]', b"[1]", b"[NaN]", b"[" * 9999, ["a"]])
 def test_what_is_no_description_is_refused(content):
     with pytest.raises(BadResultError):
-        results.description(content)
+        result_grammar.description(content)
 
 
 def test_workers_with_impossible_threads_are_passed_over():

@@ -132,7 +132,7 @@ def test_an_interpreter_without_numba_cuda_says_so(place):
     (line,) = warm.read_text().splitlines()
     job = (
         "import sys\nsys.modules['numba_cuda'] = None\nfrom nbcache.daemon import jobs, worker\n"
-        "from nbcache.store.directory import Store\nfrom nbcache.trust import Trust\n"
+        "from nbcache.store.directory import Store\nfrom nbcache.file_trust import Trust\n"
         f"worker.store = Store({str(place / 'other')!r}, Trust(), writable=False)\nprint(jobs.build({line!r}))\n"
     )
     said = subprocess.run([sys.executable, "-c", job], capture_output=True, text=True, check=True, cwd=place).stdout

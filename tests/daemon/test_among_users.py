@@ -14,7 +14,7 @@ from nbcache.daemon import housekeeping
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.protocol import requests
-from nbcache.store import entry, layout, quarantine, standing
+from nbcache.store import entry, first_askers, layout, quarantine
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes other users"),
@@ -28,7 +28,7 @@ pytestmark = [
 @pytest.fixture
 def store(place):
     found = open_store(place / "store", trusted_uids=TRUSTED)
-    standing.begin(found.path)
+    first_askers.begin(found.path)
     return found
 
 
@@ -80,7 +80,7 @@ def test_the_word_of_several_has_it_built_again_in_the_first_one_s_name(store, p
     assert [line["event"] for line in lines] == ["quarantined", "removed", "rebuilding"]
     assert {(line["asked"], *line["caused"]) for line in lines} == {(BOB, MALLORY, CAROL)}
     assert [(each.key, each.uid) for each in again] == [(key(), BOB)]
-    assert standing.first(store.path, key(), store.trust) == BOB
+    assert first_askers.first(store.path, key(), store.trust) == BOB
 
 
 @pytest.mark.parametrize("uid", [0, BOB])
@@ -110,14 +110,14 @@ def _line(of):
 def test_nobody_s_keys_push_out_another_s(store):
     kept = [f"{number:08x}{'0' * 56}" for number in range(20)]
     for each in kept:
-        standing.remember(store.path, each, BOB)
+        first_askers.remember(store.path, each, BOB)
     for number in range(2000):
-        standing.remember(store.path, f"{number % 20:08x}{number:056x}", MALLORY)
-    assert {standing.first(store.path, each, store.trust) for each in kept} == {BOB}
+        first_askers.remember(store.path, f"{number % 20:08x}{number:056x}", MALLORY)
+    assert {first_askers.first(store.path, each, store.trust) for each in kept} == {BOB}
     assert os.path.getsize(f"{store.path}/{layout.ASKERS}/{MALLORY}-1") <= 2_700_000
     # Of her own, the oldest go first.
-    assert standing.first(store.path, f"{19:08x}{1999:056x}", store.trust) == MALLORY
-    assert standing.first(store.path, f"{19:08x}{19:056x}", store.trust) is None
+    assert first_askers.first(store.path, f"{19:08x}{1999:056x}", store.trust) == MALLORY
+    assert first_askers.first(store.path, f"{19:08x}{19:056x}", store.trust) is None
 
 
 # -- a daemon's processes --------------------------------------------------------------------------

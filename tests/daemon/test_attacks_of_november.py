@@ -14,9 +14,9 @@ from nbtest.town import BOB, MALLORY, TRUSTED, as_user
 from storekit import header, key, open_store
 
 from nbcache.daemon import service
+from nbcache.file_trust import Trust
 from nbcache.protocol import heartbeats, requests, spool
-from nbcache.store import first_calls, layout, quarantine, standing
-from nbcache.trust import Trust
+from nbcache.store import first_askers, first_calls, layout, quarantine
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes other users"),
@@ -28,7 +28,7 @@ STRANGER = 4321
 @pytest.fixture
 def store(place):
     found = open_store(place / "store", trusted_uids=TRUSTED)
-    standing.begin(found.path)
+    first_askers.begin(found.path)
     return found
 
 
@@ -61,16 +61,16 @@ def read_locked(path):
 
 def test_nobody_can_lock_who_asked_first(store):
     """A read lock of a stranger's had `gc` and a daemon's housekeeping wait for ever."""
-    standing.remember(store.path, key("a"), BOB)
+    first_askers.remember(store.path, key("a"), BOB)
     path = f"{store.path}/{layout.ASKERS}/{BOB}-1"
     with pytest.raises(AssertionError, match="PermissionError"):
         users.become(lambda: os.open(path, os.O_RDONLY), STRANGER, STRANGER)
     # One that has it open from the time when all could read it.
     with read_locked(path):
         began = time.monotonic()
-        standing.remember(store.path, key("b"), BOB)
+        first_askers.remember(store.path, key("b"), BOB)
         assert time.monotonic() - began < 5
-    assert standing.first(store.path, key("b"), store.trust) == BOB
+    assert first_askers.first(store.path, key("b"), store.trust) == BOB
 
 
 @pytest.mark.parametrize("other", [{"function": "m:g"}, {"kind": "cfunc"}, {"types": {"args": []}}])
@@ -82,7 +82,7 @@ def test_another_request_for_a_key_has_another_scope(other):
 def test_only_one_s_own_and_the_owner_s_notes_count(store):
     """A note of Mallory's said what Bob's Numba consists of, and so which keys were his."""
     word = {uid: header(extra={"asked": uid}) for uid in (0, -1, BOB, MALLORY)}
-    own = {uid: users.become(lambda each=each: standing.is_ones_own(each, store.path), BOB, BOB)
+    own = {uid: users.become(lambda each=each: first_askers.is_ones_own(each, store.path), BOB, BOB)
            for uid, each in word.items()}  # fmt: skip
     assert own == {0: True, -1: True, BOB: True, MALLORY: False}
 

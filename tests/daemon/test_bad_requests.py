@@ -14,7 +14,7 @@ from nbtest.kinds import LIB
 
 from nbcache import config
 from nbcache.client import logs
-from nbcache.daemon import building, commons
+from nbcache.daemon import building, shared_parts
 from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
 
@@ -201,7 +201,7 @@ def test_strangers_do_not_fill_the_log(tmp_path):
             put(store, b'{"nbcache": "request", "version": "%d"}' % number, f"another {number}.json")
         daemons.wait_for(lambda: not daemons.spool(store), lambda: daemon.log)
         assert daemon.log.count("it is not JSON") == 1
-        assert daemon.log.count("rejected the request") <= commons.MOST
+        assert daemon.log.count("rejected the request") <= shared_parts.MOST
         assert "suppressing further ones" in daemon.log
         assert daemon.stop() == 0
 

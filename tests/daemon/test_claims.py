@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from nbcache.config import Settings
-from nbcache.daemon import presence, publisher, turns, worker
+from nbcache.daemon import job_side, presence, publisher, whose_turn
 from nbcache.daemon.publisher import Claims
 from nbcache.protocol import heartbeats
 from nbcache.store import layout
@@ -63,20 +63,20 @@ def test_what_a_job_may_not_claim_it_builds_without_having_to_wait(store, monkey
 
 def test_a_job_is_told_apart_what_it_may_not_claim_and_what_somebody_else_has(monkeypatch):
     answers = iter([{"ok": None, "stop": False}, {"ok": False, "stop": False}, {"ok": True, "stop": False}])
-    monkeypatch.setattr(worker._current, "claims", set())
-    monkeypatch.setattr(worker._current, "link", SimpleNamespace(ask=lambda _said: next(answers)))
-    free, taken, held = (worker._claimed(KEY) for _ in range(3))
+    monkeypatch.setattr(job_side._current, "claims", set())
+    monkeypatch.setattr(job_side._current, "link", SimpleNamespace(ask=lambda _said: next(answers)))
+    free, taken, held = (job_side._claimed(KEY) for _ in range(3))
     assert (free.held, taken, held.held) == (False, None, True)
 
 
 def test_jobs_that_are_asked_for_one_by_one_are_told_before_claims(store):
     def job():
         request = SimpleNamespace(scope="5" * 16)
-        made = turns.Job(request, set(), 0.0)
+        made = whose_turn.Job(request, set(), 0.0)
         made.future, made.pool = "running", SimpleNamespace(worked=lambda _future: 5.0)
         return made
 
-    jobs = turns.Jobs()
+    jobs = whose_turn.Jobs()
     jobs[5, "a" * 64] = job()
     jobs[5, "a" * 64].claims = Claims(lambda: store)
     jobs[5, "a" * 64].claims.take(KEY)
@@ -95,7 +95,7 @@ def test_a_claimed_key_is_told_with_the_time_since_it_was(store):
 
 
 def test_letting_a_job_go_lets_its_keys_go(store):
-    job = turns.Job(None, set(), 0.0)
+    job = whose_turn.Job(None, set(), 0.0)
     job.claims = Claims(lambda: store)
     job.claims.take(KEY)
     job.let_go()

@@ -11,8 +11,8 @@ from contextlib import suppress
 import pytest
 from nbtest import daemons, proc, usage
 
+from nbcache.file_trust import Trust
 from nbcache.protocol import profiles
-from nbcache.trust import Trust
 
 LIB = """
 from numba import njit

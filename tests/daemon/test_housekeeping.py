@@ -12,8 +12,8 @@ from storekit import SECTIONS, header, key, open_store
 
 from nbcache.daemon import housekeeping
 from nbcache.daemon.audit import Audit
-from nbcache.daemon.commons import Problems, Stock
 from nbcache.daemon.housekeeping import Housekeeping
+from nbcache.daemon.shared_parts import Problems, Stock
 from nbcache.metrics.meter import Meter
 from nbcache.store import layout
 

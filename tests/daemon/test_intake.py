@@ -11,12 +11,12 @@ import pytest
 from nbtest import daemons, proc
 
 from nbcache.config import Settings
-from nbcache.daemon import intake, turns
+from nbcache.daemon import intake, whose_turn
 from nbcache.daemon.intake import Intake, Watch
+from nbcache.file_trust import Trust
 from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
 from nbcache.store.directory import Store
-from nbcache.trust import Trust
 
 TRUST = Trust()
 REQUEST = Request(
@@ -177,32 +177,32 @@ class Job:
 
 def test_users_take_turns_and_those_who_wait_come_first():
     now = time.monotonic()
-    old = now - 2 * turns.FRESH_SECONDS
+    old = now - 2 * whose_turn.FRESH_SECONDS
     jobs = [Job(1, old), Job(1, now - 3), Job(1, now - 5), Job(2, old), Job(2, now - 1)]
-    assert turns.ordered(jobs, {}) == [jobs[2], jobs[4], jobs[1], jobs[3], jobs[0]]
-    assert turns.queues(jobs) == {1: 2, 2: 1}
+    assert whose_turn.ordered(jobs, {}) == [jobs[2], jobs[4], jobs[1], jobs[3], jobs[0]]
+    assert whose_turn.queues(jobs) == {1: 2, 2: 1}
 
 
 def test_it_is_the_turn_of_whoever_has_the_fewest_running_or_waits_the_longest():
     """Where one worker is free at a time, the first place is all there is."""
     now = time.monotonic()
     jobs = [*(Job(1, now - number) for number in range(9)), Job(2, now)]
-    assert turns.ordered(jobs, {1: 5.0})[0].uid == 2
-    assert turns.ordered(jobs, {1: 5.0, 2: 6.0})[0].uid == 1
-    assert turns.ordered([*jobs, Job(1, now, future=1)], {1: 5.0, 2: 6.0})[0].uid == 2
+    assert whose_turn.ordered(jobs, {1: 5.0})[0].uid == 2
+    assert whose_turn.ordered(jobs, {1: 5.0, 2: 6.0})[0].uid == 1
+    assert whose_turn.ordered([*jobs, Job(1, now, future=1)], {1: 5.0, 2: 6.0})[0].uid == 2
 
 
 def test_a_user_has_a_quota_of_which_the_old_ones_make_room(monkeypatch):
-    monkeypatch.setattr(turns, "QUOTA", 3)
+    monkeypatch.setattr(whose_turn, "QUOTA", 3)
     now = time.monotonic()
-    old = now - 2 * turns.FRESH_SECONDS
+    old = now - 2 * whose_turn.FRESH_SECONDS
     jobs = {
         (1, "a"): Job(1, old),
         (1, "b"): Job(1, old - 5),
         (1, "c"): Job(1, old - 9, future=1),
         (2, "d"): Job(2, old),
     }
-    room = turns.Room(jobs)
+    room = whose_turn.Room(jobs)
     assert not room.has(1, insists=False)
     assert room.has(2, insists=False)
     assert room.has(1, insists=True)
@@ -219,9 +219,9 @@ def test_a_user_has_a_quota_of_which_the_old_ones_make_room(monkeypatch):
 def test_a_user_s_requests_are_kept_in_mind_as_far_as_there_is_room_for_them():
     """A thousand requests of the largest size were twelve gigabytes of the daemon's memory."""
     now = time.monotonic()
-    room = turns.Room({(1, "a"): Job(1, now, size=turns.MAX_BYTES // 2), (2, "b"): Job(2, now)})
+    room = whose_turn.Room({(1, "a"): Job(1, now, size=whose_turn.MAX_BYTES // 2), (2, "b"): Job(2, now)})
     assert room.has(1, insists=True)
-    room.take(1, turns.MAX_BYTES // 2)
+    room.take(1, whose_turn.MAX_BYTES // 2)
     assert not room.has(1, insists=True)
     assert room.has(2, insists=True)
 
@@ -242,5 +242,5 @@ def test_who_asks_now_is_served_before_a_backlog(place):
         outcome = proc.run([place / "main.py"], store, daemons.WAITING)
         assert outcome.stdout == "2\n", outcome.stderr
         daemon.says("built lib:f")
-        assert len(os.listdir(drop)) > turns.QUOTA
+        assert len(os.listdir(drop)) > whose_turn.QUOTA
         assert daemon.stop() == 0

@@ -10,7 +10,7 @@ from nbtest.daemons import MUCH
 
 from nbcache.daemon import interpreters
 from nbcache.daemon.interpreters import Judging
-from nbcache.trust import Trust
+from nbcache.file_trust import Trust
 
 
 @pytest.fixture

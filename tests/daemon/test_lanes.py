@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 from storekit import SECTIONS, header, open_store
 
-from nbcache.daemon import building, lanes, turns
+from nbcache.daemon import building, lanes, whose_turn
 from nbcache.daemon.building import Building
-from nbcache.daemon.commons import Sparing
 from nbcache.daemon.publisher import Claims, Publisher, Ticket
 from nbcache.daemon.service import Service
+from nbcache.daemon.shared_parts import Sparing
 from nbcache.errors import NbcacheError
 from nbcache.protocol import profiles, requests
 from nbcache.protocol.profiles import Head, Profile, Unit
@@ -77,7 +77,7 @@ KEY = "5a" * 32
 
 
 def job(request, *paths, claims=None, running=False):
-    made = turns.Job(request, set(map(str, paths)), time.monotonic())
+    made = whose_turn.Job(request, set(map(str, paths)), time.monotonic())
     made.future, made.claims = Future() if running else None, claims
     made.started = time.monotonic() - 2 * lanes.TURN_SECONDS
     return made
@@ -89,7 +89,7 @@ def function(uid, key=KEY):
 
 def daemon_with(*jobs, **more):
     """What a daemon's parts have in common that has these jobs."""
-    found = turns.Jobs()
+    found = whose_turn.Jobs()
     for each in jobs:
         found.begin(each)
     return SimpleNamespace(_commons=SimpleNamespace(jobs=found, **more), _farm=None)
@@ -156,7 +156,7 @@ def test_a_lane_that_nobody_asked_for_makes_room_for_whatever_somebody_has():
     assert (asked_for.claims.stop, unasked.claims.stop) == (False, True)
     lanes.make_room([asked_for, unasked, waiting], 1)
     assert not unasked.claims.stop
-    waiting.asked -= 2 * turns.FRESH_SECONDS
+    waiting.asked -= 2 * whose_turn.FRESH_SECONDS
     lanes.make_room([asked_for, unasked, waiting], 0)
     assert not unasked.claims.stop
     unasked.superseded = True

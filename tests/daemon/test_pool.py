@@ -61,9 +61,9 @@ def test_what_becomes_of_calls(pool):
 
 
 PREPARED = """[
-    __import__("nbcache.daemon.worker", fromlist=["_"]).maker is not None,
+    __import__("nbcache.daemon.job_side", fromlist=["_"]).maker is not None,
     *(name in __import__("sys").modules for name in (
-        "nbcache.daemon.jobs", "nbcache.glue.requests.requested", "nbcache.glue.entries.pack", "nbcache.store.publish"
+        "nbcache.daemon.job_functions", "nbcache.glue.requests.requested", "nbcache.glue.entries.pack", "nbcache.store.slots"
     )),
 ]"""
 

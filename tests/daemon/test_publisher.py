@@ -15,7 +15,7 @@ from nbcache.daemon.channel import BadMessageError
 from nbcache.daemon.pool import Limits
 from nbcache.daemon.publisher import MAX_BYTES, Publisher, Ticket
 from nbcache.protocol.requests import Request
-from nbcache.store import entry, layout, quarantine, standing
+from nbcache.store import entry, first_askers, layout, quarantine
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 
@@ -169,7 +169,7 @@ def test_what_refers_to_what_is_one_user_s_alone_is_that_user_s_alone(publisher,
 
 @pytest.mark.parametrize("how", ["evicted", "removed", "cleared"])
 def test_a_key_remembers_who_asked_first(publisher, store, log, how):
-    standing.begin(store.path)
+    first_askers.begin(store.path)
     assert take(publisher, encoded(build="first")).ok
     if how == "evicted":
         assert store.gc(1).remove
@@ -186,7 +186,7 @@ def test_a_key_remembers_who_asked_first(publisher, store, log, how):
     assert (found.header.key, found.header.extra["of"]) == (layout.room(KEY, 7), KEY)
     assert list(quarantine.for_others([found], store.path, store.trust)) == []
     assert store.remove(found.path)
-    assert standing.first(store.path, found.header.key, store.trust) is None
+    assert first_askers.first(store.path, found.header.key, store.trust) is None
     assert take(publisher, encoded(build="again")).ok
     assert only(store).header.build == "again"
     logs = [log.parent / f"audit-{uid}.jsonl" for uid in (5, 7)]
@@ -203,7 +203,7 @@ def test_nothing_gets_into_another_user_s_room(publisher, store):
 
 def test_an_operator_s_jobs_take_no_user_s_key(publisher, store):
     """What is prewarmed out of a store may be what a user's job said of it."""
-    standing.begin(store.path)
+    first_askers.begin(store.path)
     assert take(publisher, encoded()).ok
     assert store.remove(only(store).path)
     assert take(publisher, encoded(), Ticket(KEY)).reason == "another user asked for that key first"
@@ -212,10 +212,10 @@ def test_an_operator_s_jobs_take_no_user_s_key(publisher, store):
 
 def test_what_came_signed_from_elsewhere_is_nobody_s_here():
     """A uid of another host is somebody else's."""
-    assert standing.asker(header(key=KEY, extra={"asked": 5})) == 5
-    assert standing.asker(header(key=KEY, extra={"asked": 5}, signed={"by": "x"})) == standing.OWNER
-    assert standing.asker(header(key=KEY, extra={"asked": True})) == standing.OWNER
-    assert standing.asker(header(key=KEY, extra={"asked": -3})) == standing.OWNER
+    assert first_askers.asker(header(key=KEY, extra={"asked": 5})) == 5
+    assert first_askers.asker(header(key=KEY, extra={"asked": 5}, signed={"by": "x"})) == first_askers.OWNER
+    assert first_askers.asker(header(key=KEY, extra={"asked": True})) == first_askers.OWNER
+    assert first_askers.asker(header(key=KEY, extra={"asked": -3})) == first_askers.OWNER
 
 
 @pytest.mark.parametrize("key", ["", "..", "../" * 20 + "etc/passwd", "AB" * 32, "ab" * 31])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nbcache.daemon import syscalls
+from nbcache.daemon import linux_calls
 
 HEADERS = {
     "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
@@ -59,30 +59,30 @@ def answer(program, machine, number, *arguments):
 def test_numbers_are_the_kernels(machine):
     if not HEADERS[machine].exists():
         pytest.skip("the kernel's headers aren't installed")
-    kernels, ours = numbers_of(machine), syscalls._NUMBERS[machine]
+    kernels, ours = numbers_of(machine), linux_calls._NUMBERS[machine]
     assert {field: getattr(ours, field) for field in NAMES} == {field: kernels[name] for field, name in NAMES.items()}
     assert ours.keyrings == tuple(kernels[name] for name in KEYRINGS)
     assert set(ours.attributes) == {kernels[name] for name in ATTRIBUTES & kernels.keys()}
-    assert (kernels["io_uring_setup"], kernels["clone3"]) == (syscalls._IO_URING_SETUP, syscalls._CLONE3)
-    assert kernels["mount_setattr"] == syscalls._MOUNT_SETATTR
+    assert (kernels["io_uring_setup"], kernels["clone3"]) == (linux_calls._IO_URING_SETUP, linux_calls._CLONE3)
+    assert kernels["mount_setattr"] == linux_calls._MOUNT_SETATTR
 
 
 @pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize("machine", HEADERS)
 def test_what_leads_out_is_refused(machine, alone):
-    ours = syscalls._NUMBERS[machine]
-    program = syscalls._assembled(syscalls._filter(ours, alone=alone))
+    ours = linux_calls._NUMBERS[machine]
+    program = linux_calls._assembled(linux_calls._filter(ours, alone=alone))
     here = AUDIT[machine]
 
     def said(number, *arguments):
         return answer(program, here, number, *arguments)
 
-    for number in (*ours.keyrings, syscalls._IO_URING_SETUP):
+    for number in (*ours.keyrings, linux_calls._IO_URING_SETUP):
         assert said(number) == REFUSED
-    assert said(syscalls._CLONE3) == ABSENT
+    assert said(linux_calls._CLONE3) == ABSENT
     for call in (ours.clone, ours.unshare):
-        assert said(call, syscalls.NEW_PID) == ALLOWED
-        assert said(call, syscalls.NEW_USER | syscalls.NEW_PID) == REFUSED
+        assert said(call, linux_calls.NEW_PID) == ALLOWED
+        assert said(call, linux_calls.NEW_USER | linux_calls.NEW_PID) == REFUSED
     assert [said(ours.socket, family) for family in (1, 2, 10, 16, 17)] == [REFUSED, *[ALLOWED] * 3, REFUSED]
     stream, datagram, not_inherited = 1, 2, 0o2000000
     assert said(ours.socketpair, 1, stream | not_inherited) == ALLOWED
@@ -93,5 +93,5 @@ def test_what_leads_out_is_refused(machine, alone):
     assert said(ours.foreign | 1) == REFUSED
     assert {answer(program, other, 1) for other in AUDIT.values() if other != here} == {REFUSED}
     others = set(range(500)) - {*ours.keyrings, *ours.attributes, ours.clone, ours.unshare, ours.socket}
-    others -= {ours.socketpair, ours.prlimit, syscalls._IO_URING_SETUP, syscalls._CLONE3}
+    others -= {ours.socketpair, ours.prlimit, linux_calls._IO_URING_SETUP, linux_calls._CLONE3}
     assert {said(number) for number in others} == {ALLOWED}

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from nbcache.daemon import blame, channel, confinement, zygote
+from nbcache.daemon import channel, confinement, failures, zygote
 
 
 @pytest.fixture
@@ -24,4 +24,4 @@ def test_a_job_without_descriptors_says_so(outside, monkeypatch):
     monkeypatch.setattr(zygote, "open", none_left, raising=False)
     with channel.sealed(json.dumps({"call": "math:sqrt", "args": [4.0], "bytes": 1 << 40}).encode()) as order:
         said = outside._carried_out(1, os.dup(order))
-    assert blame.tells_scarcity(said["crash"]), said
+    assert failures.tells_scarcity(said["crash"]), said

@@ -13,9 +13,9 @@ from nbtest import daemons, proc, usage
 from nbtest.spoiling import spoil
 
 from nbcache.config import Settings
+from nbcache.file_trust import Trust
 from nbcache.store import entry, first_calls, quarantine
 from nbcache.store.directory import Store
-from nbcache.trust import Trust
 
 LIB = "from numba import njit\n@njit\ndef g(x):\n    return x * 3\n@njit\ndef f(x):\n    return x + 41\n"
 MAIN = "import lib\nprint(lib.g(1), lib.f(1))\n"

@@ -12,7 +12,7 @@ import pytest
 from nbtest import proc
 from nbtest.spoiling import spoil
 
-from nbcache.glue.identity import declared
+from nbcache.glue.identity import entry_points
 
 LIB = """
 from numba import njit, vectorize
@@ -322,7 +322,7 @@ def test_a_layer_is_declared_below_the_place_of_its_package_and_nowhere_else(tmp
         "package:layer",
     ]
     text = "[nbcache.layers]\n" + "".join(f"n{at} = {value}\n" for at, value in enumerate(values))
-    found = declared._layers_in(f"{tmp_path}/package-1.dist-info/entry_points.txt", text)
+    found = entry_points._layers_in(f"{tmp_path}/package-1.dist-info/entry_points.txt", text)
     assert found == [("package", f"{tmp_path}/package/layer")]
 
 

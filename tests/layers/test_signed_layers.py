@@ -4,15 +4,15 @@ import pytest
 from nbtest import proc, remotes
 from storekit import SECTIONS, find, header, open_store
 
-from nbcache import signatures
+from nbcache import signing_keys
+from nbcache.file_trust import Trust
 from nbcache.keyring import Keyring
 from nbcache.remote import objects
 from nbcache.store import layers
 from nbcache.store.directory import Store
 from nbcache.store.layers import Place
-from nbcache.trust import Trust
 
-OURS, THEIRS = signatures.generate("ours"), signatures.generate("theirs")
+OURS, THEIRS = signing_keys.generate("ours"), signing_keys.generate("theirs")
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from storekit import key, open_store
 
 from nbcache.config import Settings
 from nbcache.metrics.ledger import Ledger
-from nbcache.metrics.looking import Looker
-from nbcache.store import content, folding, layout, reasons
+from nbcache.metrics.store_scan import Looker
+from nbcache.store import content, layout, reasons, usage_sums
 
 RECORD = {
     "hits": {key("a"): 3},
@@ -69,7 +69,7 @@ def test_folding_changes_nothing(store):
     ledger = Ledger(store.path)
     before = told(ledger)
     assert before["processes"] == 6
-    assert folding.fold(store.path, lambda _: True) == 3
+    assert usage_sums.fold(store.path, lambda _: True) == 3
     assert told(ledger) == before
     assert told(Ledger(store.path)) == before
     record(store)
@@ -95,7 +95,7 @@ def test_records_in_the_sum_that_are_still_there_are_waited_for(store, monkeypat
     ledger = Ledger(store.path)
     before = told(ledger)
     held = {path: Path(path).read_bytes() for path in paths}
-    folding.fold(store.path, lambda _: True, age=-1)
+    usage_sums.fold(store.path, lambda _: True, age=-1)
     for path, data in held.items():
         with open(path, "wb") as file:
             file.write(data)
@@ -173,7 +173,7 @@ def test_forged_numbers_stay_numbers(store):
 def test_what_this_user_may_not_read_is_not_taken_for_nothing(place, name):
     store = open_store(place / "store")
     record(store, age=7200)
-    folding.fold(store.path, lambda _: True)
+    usage_sums.fold(store.path, lambda _: True)
     record(store)
     assert users.become(lambda: told(Ledger(store.path)), 54321, 54321)["processes"] == 2
     os.chmod(f"{store.path}/{name}", 0)

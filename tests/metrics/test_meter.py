@@ -12,8 +12,8 @@ from storekit import open_store
 from nbcache.config import Settings
 from nbcache.metrics import exposing, meter
 from nbcache.metrics.exposing import Address, DaemonMetrics
-from nbcache.metrics.looking import Looker
 from nbcache.metrics.meter import Meter
+from nbcache.metrics.store_scan import Looker
 
 SLOW = 600.0
 """What a moment may take on a busy machine [s]."""

@@ -6,7 +6,7 @@ from nbtest.spoiling import condemn
 from storekit import SECTIONS, header, open_store
 
 from nbcache.config import Settings
-from nbcache.metrics.looking import Looker
+from nbcache.metrics.store_scan import Looker
 
 
 def test_entries_are_counted_while_they_are_there_and_passed_over(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from nbtest import proc
 
-from nbcache import tally
+from nbcache import count_record
 
 HERE = Path(__file__).parent
 
@@ -26,7 +26,7 @@ def play(tmp_path):
         extra = {"NBCACHE_COUNT": str(counts), "HOME": home, "IPYTHONDIR": home, "JUPYTER_PLATFORM_DIRS": "0"}
         done = proc.run([HERE / "play.py", HERE / cells], store, extra, cwd=tmp_path)
         assert done.status == 0, done.stderr
-        return json.loads(done.stdout), tally.read(str(counts))
+        return json.loads(done.stdout), count_record.read(str(counts))
 
     return play
 
@@ -41,10 +41,12 @@ def play(tmp_path):
 )
 def test_a_second_kernel_compiles_nothing(play, tmp_path, cells, value):
     expected, counted = play(cells, "plain")
-    assert tally.totals(counted)[tally.COMPILE] >= 3
+    assert count_record.totals(counted)[count_record.COMPILE] >= 3
     assert ["value", value] in [output for outputs in expected for output in outputs]
     store = tmp_path / "store"
     assert play(cells, "first", store)[0] == expected
     said, counted = play(cells, "second", store)
     assert said == expected
-    assert {kind: dict(tally.names(counted, kind)) for kind in tally.KINDS} == {kind: {} for kind in tally.KINDS}
+    assert {kind: dict(count_record.names(counted, kind)) for kind in count_record.KINDS} == {
+        kind: {} for kind in count_record.KINDS
+    }

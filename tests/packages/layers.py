@@ -33,7 +33,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parents[1])]
 from nbtest import proc  # noqa: E402
 from run import PACKAGES  # noqa: E402
 
-from nbcache import tally  # noqa: E402
+from nbcache import count_record  # noqa: E402
 
 FIRST = ["librosa", "sparse", "umap+v3"]
 ENTRY_POINT = "[nbcache.layers]\nmain = {module}._nbcache_layer\n"
@@ -93,7 +93,7 @@ def first_run(python: str, script: Path, folder: Path, **settings: str) -> First
     seconds = time.perf_counter() - began
     if done.returncode:
         sys.exit(f"{script.name} fails:\n{done.stderr}")
-    return First(seconds, done.stdout, sum(tally.totals(tally.read(str(folder / "count"))).values()))
+    return First(seconds, done.stdout, sum(count_record.totals(count_record.read(str(folder / "count"))).values()))
 
 
 def edit(python: str, module: str) -> int:

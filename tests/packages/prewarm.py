@@ -26,7 +26,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parents[1])]
 from nbtest import proc, usage  # noqa: E402
 from run import PACKAGES, Runner, version  # noqa: E402
 
-from nbcache import tally  # noqa: E402
+from nbcache import count_record  # noqa: E402
 
 LEFT = 0.02
 HEAD = """\
@@ -69,7 +69,7 @@ class Row:
 class Prewarming(Runner):
     """One package: recorded, prewarmed, run."""
 
-    def timed(self, label: str, store: Path, **settings: str) -> tuple[proc.Outcome, list[tally.Process], float]:
+    def timed(self, label: str, store: Path, **settings: str) -> tuple[proc.Outcome, list[count_record.Process], float]:
         """Run once; return how it ended, what was compiled, and for how long [s]."""
         path = self.scratch / f"{label}.seconds"
         path.unlink(missing_ok=True)
@@ -89,18 +89,18 @@ class Prewarming(Runner):
         built = proc.run(arguments, None, self.settings, timeout=1800, python=self.python)
         said = json.loads(built.stdout) if built.stdout else {"failed": [{"function": "?", "reason": built.stderr}]}
         second, by_second, after = self.timed("prewarmed", empty)
-        totals = tally.totals(by_second)
+        totals = count_record.totals(by_second)
         name = PACKAGES[self.name][0]
         row = Row(
             f"{name} {version(self.python, name)}", recorded,
             [f"{each['function']}: {each['reason']}" for each in said["failed"]],
-            totals[tally.PIPELINE], before, after, first.said == second.said and first.status == 0,
+            totals[count_record.PIPELINE], before, after, first.said == second.said and first.status == 0,
         )  # fmt: skip
         print(f"{row}  identical {row.identical}  compiled {totals}", flush=True)
         for text in row.failed:
             print(f"    not built: {text[:300]}")
-        for kind in (tally.PIPELINE, tally.LLVM):
-            for function, count in tally.names(by_second, kind).most_common(12):
+        for kind in (count_record.PIPELINE, count_record.LLVM):
+            for function, count in count_record.names(by_second, kind).most_common(12):
                 print(f"    {kind}: {function[:200]} x{count}")
         found = usage.read(empty)
         for what in ("misses", "uncacheable", "errors"):

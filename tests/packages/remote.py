@@ -29,7 +29,7 @@ sys.path[:0] = [str(HERE.parent / "support")]
 
 from nbtest import proc, remotes  # noqa: E402
 
-from nbcache import tally  # noqa: E402
+from nbcache import count_record  # noqa: E402
 
 QUICKSTART = proc.ROOT / "scripts" / "quickstart_program.py"
 
@@ -55,7 +55,7 @@ def run(program: Path, folder: Path, env: dict[str, str]) -> Run:
     if outcome.status:
         sys.exit(f"{program.name} fails:\n{outcome.stderr}")
     processors = after.children_user + after.children_system - before.children_user - before.children_system
-    return Run(outcome.stdout, wall, processors, sum(tally.totals(tally.read(str(count))).values()))
+    return Run(outcome.stdout, wall, processors, sum(count_record.totals(count_record.read(str(count))).values()))
 
 
 def show(name: str, server: str, folder: Path, repeat: int) -> bool:

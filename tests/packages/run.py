@@ -29,7 +29,7 @@ sys.path[:0] = [str(HERE.parent / "support"), str(HERE.parents[1])]
 
 from nbtest import hitcheck, proc, usage  # noqa: E402
 
-from nbcache import tally  # noqa: E402
+from nbcache import count_record  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,7 +158,7 @@ class Runner:
 
     def run(
         self, label: str, store: Path | None = None, own: Path | None = None, settings: Mapping[str, str] | None = None
-    ) -> tuple[proc.Outcome, list[tally.Process]]:
+    ) -> tuple[proc.Outcome, list[count_record.Process]]:
         """Run once; return how it ended and what Numba compiled.
 
         Packages that ask for Numba's own cache get an empty one, so that plain means plain, or ``own``.
@@ -168,7 +168,7 @@ class Runner:
         extra = {"NBCACHE_COUNT": str(counts), "NUMBA_CACHE_DIR": cache, **self.settings, **(settings or {})}
         outcome = proc.run([HERE / "scripts" / f"run_{self.name}.py"], store, extra, timeout=1800, python=self.python)
         (self.scratch / f"{label}.out").write_text(outcome.stdout + outcome.stderr, encoding="utf-8")
-        return outcome, tally.read(str(counts))
+        return outcome, count_record.read(str(counts))
 
     def plain_twice(self) -> bool:
         """Print whether plain Numba says the same twice."""
@@ -177,7 +177,7 @@ class Runner:
         same = first.said == second.said
         print(
             f"{self.name:12} status {first.status}  deterministic {same}  "
-            f"compiled {tally.totals(processes)}  plain {first.seconds:.1f} s",
+            f"compiled {count_record.totals(processes)}  plain {first.seconds:.1f} s",
             flush=True,
         )
         if first.status:
@@ -199,7 +199,7 @@ class Runner:
             plain.said == cold.said == warm.said and plain.status == 0,
             hits,
             hits + sum(after.misses.values()) + sum(after.uncacheable.values()),
-            tally.totals(by_warm),
+            count_record.totals(by_warm),
             [reason for reason, _count in (after.uncacheable + after.misses).most_common()],
             hitcheck.problems(self.store, self.name),
             plain.seconds,
@@ -210,11 +210,11 @@ class Runner:
         print(
             f"{self.name:12} identical {row.identical}  status {plain.status}/{cold.status}/{warm.status}  "
             f"plain {row.plain:.1f} s  own {row.own:.1f} s  cold {row.cold:.1f} s  warm {row.warm:.1f} s  "
-            f"hits {row.hits} of {row.lookups}  compiled: plain {tally.totals(by_plain)}, warm {row.compiled}",
+            f"hits {row.hits} of {row.lookups}  compiled: plain {count_record.totals(by_plain)}, warm {row.compiled}",
             flush=True,
         )
-        for kind in tally.KINDS:
-            for function, count in tally.names(by_warm, kind).most_common(8):
+        for kind in count_record.KINDS:
+            for function, count in count_record.names(by_warm, kind).most_common(8):
                 print(f"    {kind}: {function} x{count}")
         for what in ("misses", "uncacheable", "errors"):
             for reason, count in getattr(after, what).most_common(8):

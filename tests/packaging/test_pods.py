@@ -10,7 +10,7 @@ import pytest
 import test_deploy
 from nbtest import pods, proc
 
-from nbcache import signatures
+from nbcache import signing_keys
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root, and unshare")
 PROGRAM = test_deploy.COUNTED + "\nimport os; print(os.getuid(), nbcache.stats()['builds_count'])\n"
@@ -27,8 +27,8 @@ USERS = {
 def test_pods_keep_a_store_that_only_they_can_write(name, user, tmp_path):
     pytest.importorskip("nacl")
     tmp_path.chmod(0o755)
-    key = signatures.generate("ci")
-    signatures.save(key, str(tmp_path / "ci.key"))
+    key = signing_keys.generate("ci")
+    signing_keys.save(key, str(tmp_path / "ci.key"))
     app = tmp_path / "app"
     shutil.copytree(test_deploy.DEPLOY / "container", app)
     (app / "counted.py").write_text(PROGRAM)

@@ -9,13 +9,13 @@ import time
 import pytest
 from nbtest.samples import SIGN
 
-from nbcache import processes
+from nbcache import other_processes
 from nbcache.config import Settings
+from nbcache.file_trust import Trust
 from nbcache.protocol import heartbeats
 from nbcache.protocol.heartbeats import DEAD_SECONDS
 from nbcache.store import layout
 from nbcache.store.directory import Store
-from nbcache.trust import Trust
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_what_jobs_are_called_does_not_make_it_unreadable(root, char):
 IN_ANOTHER_NAMESPACE = """
 import sys
 from nbcache.protocol import heartbeats
-from nbcache.trust import Trust
+from nbcache.file_trust import Trust
 (found,) = heartbeats.read(sys.argv[1], Trust())
 print(found.alive, found.gone)
 """
@@ -134,8 +134,8 @@ print(found.alive, found.gone)
 def test_pids_of_another_namespace_say_nothing(root):
     """Sidecars of a pod: one hostname, and pids that mean something else to each."""
     here = os.getpid()
-    sign = SIGN._replace(host=layout.host(), pid=here, place=processes.place(), beat=time.time())
-    heartbeats.write(root, sign._replace(born=processes.birth(here)))
+    sign = SIGN._replace(host=layout.host(), pid=here, place=other_processes.place(), beat=time.time())
+    heartbeats.write(root, sign._replace(born=other_processes.birth(here)))
     command = [sys.executable, "-c", IN_ANOTHER_NAMESPACE, root]
     outside = subprocess.run(command, capture_output=True, text=True, check=True)
     assert outside.stdout == "True False\n"
@@ -163,14 +163,14 @@ def test_one_of_two_clocks_may_be_wrong(root, said, dated, alive):
 
 def test_a_pid_that_is_another_process_s_now():
     pid = os.getpid()
-    mine = SIGN._replace(place=processes.place(), pid=pid, born=processes.birth(pid), beat=time.time())
+    mine = SIGN._replace(place=other_processes.place(), pid=pid, born=other_processes.birth(pid), beat=time.time())
     assert mine.alive
     assert mine._replace(born=0).alive
     assert not mine._replace(born=mine.born + 1).alive
     assert mine._replace(born=mine.born + 1, place="elsewhere").alive
     assert mine._replace(pid=1 << 40, place="").alive
     assert not mine._replace(pid=1 << 40).alive
-    assert processes.birth(1 << 40) == 0
+    assert other_processes.birth(1 << 40) == 0
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from nbtest.samples import BY_REFERENCE
 
 from nbcache import process
 from nbcache.config import Settings
+from nbcache.file_trust import Trust
 from nbcache.protocol import spool
-from nbcache.store import drops
+from nbcache.store import user_directories
 from nbcache.store.directory import Store
-from nbcache.trust import Trust
 
 TRUST = Trust()
 
@@ -260,18 +260,18 @@ def test_a_failure_of_one_environment(root):
 
 def test_strangers_directories_are_not_all_listed(root, monkeypatch):
     spool.submit(root, BY_REFERENCE)
-    monkeypatch.setattr(drops, "MAX_OTHERS", 5)
+    monkeypatch.setattr(user_directories, "MAX_OTHERS", 5)
     for number in range(50):
         os.mkdir(f"{root}/v1/requests/{number + 5000}")
         os.mkdir(f"{root}/v1/requests/{os.geteuid()}-{number:08x}")
     assert len(spool.scan(root, TRUST)) == 1
-    assert len(list(drops._names(root, "v1/requests", TRUST))) == len(TRUST.uids) + 5
+    assert len(list(user_directories._names(root, "v1/requests", TRUST))) == len(TRUST.uids) + 5
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
 def test_a_stranger_s_directories_of_a_user_s_name_hide_none_of_that_user(root, monkeypatch):
     """Also the plain name may be taken before the user comes."""
-    monkeypatch.setattr(drops, "MAX_OTHERS", 5)
+    monkeypatch.setattr(user_directories, "MAX_OTHERS", 5)
     for name in (str(os.geteuid()), *(f"{os.geteuid()}-{number:08x}" for number in range(50))):
         os.mkdir(f"{root}/v1/requests/{name}")
         os.chown(f"{root}/v1/requests/{name}", 4321, 4321)

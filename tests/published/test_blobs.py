@@ -7,15 +7,15 @@ import sys
 import pytest
 from nbtest.fuzzing import mutated
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.config import Settings
 from nbcache.errors import ManifestError, PublicationError
 from nbcache.protocol import blobs
-from nbcache.published import carried, parts
+from nbcache.published import as_bytes, received_parts
 from nbcache.secret import Secret
 from nbcache.store.content import digest_of
 
-OURS, THEIRS = signatures.generate("ours"), signatures.generate("theirs")
+OURS, THEIRS = signing_keys.generate("ours"), signing_keys.generate("theirs")
 MANIFEST = b'{"manifest":1}'
 PARTS = {digest_of(data): data for data in (b"an image", b"an array" * 9, b"")}
 SIZES = {digest: len(data) for digest, data in PARTS.items()}
@@ -28,7 +28,7 @@ def trusting(*keys):
 
 def blob(*keys, here=PARTS, manifest=MANIFEST):
     about = blobs.Blob(manifest, OBJECTS, SIZES, {}, ())
-    signed = [signatures.sign(key, blobs.text_of(about.digest)) for key in keys]
+    signed = [signing_keys.sign(key, blobs.text_of(about.digest)) for key in keys]
     return blobs.encode(manifest, OBJECTS, SIZES, here, signed)
 
 
@@ -44,11 +44,11 @@ def admitted(monkeypatch):
     found = []
 
     def note(one, _signers=()):
-        parts._Parts("name", one)
+        received_parts._Parts("name", one)
         found.append(one)
 
-    monkeypatch.setattr(carried.manifests, "decode", lambda _data: type("Manifest", (), {"beside": ()}))
-    monkeypatch.setattr(parts, "of_blob", note)
+    monkeypatch.setattr(as_bytes.manifests, "decode", lambda _data: type("Manifest", (), {"beside": ()}))
+    monkeypatch.setattr(received_parts, "of_blob", note)
     return found
 
 
@@ -62,18 +62,18 @@ def test_they_come_back_as_they_were():
 @pytest.mark.parametrize("here", [{}, dict(list(PARTS.items())[1:2])], ids=["none", "one"])
 def test_parts_that_are_left_out_change_no_signature(here, admitted):
     assert blobs.parse(blob(OURS, here=here)).digest == blobs.parse(blob(OURS)).digest
-    assert set(carried.missing(blob(here=here))) == PARTS.keys() - here.keys()
+    assert set(as_bytes.missing(blob(here=here))) == PARTS.keys() - here.keys()
     with pytest.raises(PublicationError, match=r"did not come along: nbcache.missing\(\) says"):
-        carried.loads(blob(OURS, here=here), trusting(OURS.public))
+        as_bytes.loads(blob(OURS, here=here), trusting(OURS.public))
     assert not admitted
 
 
 def test_a_part_that_another_one_brought_along_is_not_missed(admitted):
-    carried.loads(blob(OURS), trusting(OURS.public))
-    held = parts._Parts("name", admitted[0])
-    assert carried.missing(blob(here={})) == []
+    as_bytes.loads(blob(OURS), trusting(OURS.public))
+    held = received_parts._Parts("name", admitted[0])
+    assert as_bytes.missing(blob(here={})) == []
     del held
-    assert carried.missing(blob(here={})) == list(PARTS)
+    assert as_bytes.missing(blob(here={})) == list(PARTS)
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ def test_a_part_that_another_one_brought_along_is_not_missed(admitted):
         (blob(), trusting("unsigned"), "nobody signed them"),
         (blob(THEIRS), trusting(OURS.public), "no key in NBCACHE_TRUSTED_KEYS signed them"),
         (blob(OURS), trusting(), "no key in NBCACHE_TRUSTED_KEYS signed them"),
-        (blob(signatures.generate("ours", "2001-01-01")), trusting(OURS.public), "no key in NBCACHE_TRUSTED_KEYS"),
+        (blob(signing_keys.generate("ours", "2001-01-01")), trusting(OURS.public), "no key in NBCACHE_TRUSTED_KEYS"),
     ],
     ids=["unsigned", "unsigned-with-keys", "unsigned-word", "others", "no-keys", "another-of-this-name"],
 )
 def test_who_trusts_nobody_of_it_is_told_what_to_do(data, settings, why, admitted):
     with pytest.raises(PublicationError, match=why) as caught:
-        carried.loads(data, settings)
+        as_bytes.loads(data, settings)
     assert "NBCACHE_SIGNING_KEY" in str(caught.value) and "trusted=True" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not admitted
@@ -99,13 +99,13 @@ def test_who_trusts_nobody_of_it_is_told_what_to_do(data, settings, why, admitte
 @pytest.mark.parametrize("word", [1, "yes", "ours", object()])
 def test_nothing_but_true_is_the_word_of_who_trusts_it(word, admitted):
     with pytest.raises(PublicationError, match="nobody signed"):
-        carried.loads(blob(), trusting(), trusted=word)
+        as_bytes.loads(blob(), trusting(), trusted=word)
     assert not admitted
 
 
 def test_a_signature_of_one_of_several_keys_will_do(admitted):
-    carried.loads(blob(THEIRS, OURS), trusting(OURS.public))
-    carried.loads(blob(), trusting(), trusted=True)
+    as_bytes.loads(blob(THEIRS, OURS), trusting(OURS.public))
+    as_bytes.loads(blob(), trusting(), trusted=True)
     assert len(admitted) == 2
 
 
@@ -113,16 +113,16 @@ def test_the_signature_of_other_bytes_is_refused(admitted):
     signed = blobs.parse(blob(OURS, manifest=b"another")).signed
     data = blobs.encode(MANIFEST, OBJECTS, SIZES, PARTS, signed)
     with pytest.raises(PublicationError, match="their signature is wrong: they were altered"):
-        carried.loads(data, trusting(OURS.public))
+        as_bytes.loads(data, trusting(OURS.public))
     assert not admitted
 
 
 def test_the_signature_of_an_entry_is_none_of_bytes(admitted):
     digest = blobs.parse(blob()).digest
     text = f"nbcache signature 1\nblake2b-256 {digest}\n".encode()
-    data = blobs.encode(MANIFEST, OBJECTS, SIZES, PARTS, [signatures.sign(OURS, text)])
+    data = blobs.encode(MANIFEST, OBJECTS, SIZES, PARTS, [signing_keys.sign(OURS, text)])
     with pytest.raises(PublicationError, match="their signature is wrong"):
-        carried.loads(data, trusting(OURS.public))
+        as_bytes.loads(data, trusting(OURS.public))
     assert not admitted
 
 
@@ -130,8 +130,8 @@ def test_a_part_that_is_not_what_it_is_said_to_be_is_nobody_s():
     digest = OBJECTS[0]
     with pytest.raises(ManifestError, match="damaged or altered"):
         blobs.parse(blob(here={**PARTS, digest: PARTS[digest][::-1]}))
-    assert digest in carried.missing(blob(here={}))
-    assert parts._Parts("name", blobs.parse(blob())).read(digest, "name") == PARTS[digest]
+    assert digest in as_bytes.missing(blob(here={}))
+    assert received_parts._Parts("name", blobs.parse(blob())).read(digest, "name") == PARTS[digest]
 
 
 def test_another_manifest_than_the_head_says_is_refused():
@@ -145,11 +145,11 @@ def test_another_manifest_than_the_head_says_is_refused():
 def test_what_took_part_in_their_code_is_to_be_trusted_by_key(words, admitted, monkeypatch):
     public = THEIRS.public
     beside = (((public.name, public.public, public.not_after),),)
-    monkeypatch.setattr(carried.manifests, "decode", lambda _data: type("Manifest", (), {"beside": beside}))
+    monkeypatch.setattr(as_bytes.manifests, "decode", lambda _data: type("Manifest", (), {"beside": beside}))
     with pytest.raises(PublicationError, match="code that no key in NBCACHE_TRUSTED_KEYS signed took part"):
-        carried.loads(blob(OURS), trusting(*words))
+        as_bytes.loads(blob(OURS), trusting(*words))
     assert not admitted
-    carried.loads(blob(OURS), trusting(*words, public))
+    as_bytes.loads(blob(OURS), trusting(*words, public))
     assert admitted
 
 
@@ -157,7 +157,7 @@ def test_without_pynacl_nothing_signed_is_loaded(admitted, monkeypatch):
     data, trusted = blob(OURS), trusting(OURS.public)
     monkeypatch.setitem(sys.modules, "nacl", None)
     with pytest.raises(PublicationError, match="can't be verified: PyNaCl is not installed"):
-        carried.loads(data, trusted)
+        as_bytes.loads(data, trusted)
     assert not admitted
 
 
@@ -172,7 +172,7 @@ def test_ten_thousand_mutations_are_refused(repaired, admitted):
             continue
         data = with_digest(data) if repaired and len(data) > 48 else data
         try:
-            carried.loads(data, settings)
+            as_bytes.loads(data, settings)
         except PublicationError as error:
             said.add(str(error))
         else:
@@ -185,7 +185,7 @@ def test_ten_thousand_mutations_are_refused(repaired, admitted):
 @pytest.mark.parametrize("data", [b"", b"\x89NBP\r\n\x1a\n", b"x" * 100, bytearray(b"no"), memoryview(b"no")])
 def test_what_is_no_blob_at_all_is_refused(data):
     with pytest.raises(PublicationError, match="they are not what nbcache"):
-        carried.loads(data, trusting(), trusted=True)
+        as_bytes.loads(data, trusting(), trusted=True)
 
 
 def test_another_version_is_refused_by_its_number():
@@ -196,7 +196,7 @@ def test_another_version_is_refused_by_its_number():
 
 def test_text_is_no_bytes():
     with pytest.raises(TypeError, match="is bytes, not str"):
-        carried.loads("text", trusting())
+        as_bytes.loads("text", trusting())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from nbtest import proc
 from nbtest.published import _BLOCKED, _CHECKED, OF_FOUR_KINDS, accumulator
 
-from nbcache import signatures
+from nbcache import signing_keys
 
 MODULE = """
 import numpy as np
@@ -114,7 +114,7 @@ def test_what_the_caller_trusts_is_loaded_without_settings_and_rules_of_trust(fo
     program = """
         import pathlib, sys
         assert nbcache.loads(pathlib.Path("squared").read_bytes(), trusted=True)(3.0) == 9.0
-        assert not {"nbcache.config", "nbcache.trust"} & sys.modules.keys()
+        assert not {"nbcache.config", "nbcache.file_trust"} & sys.modules.keys()
     """
     alone(folder, program)
 
@@ -180,8 +180,8 @@ def test_what_several_share_is_sent_once(tmp_path):
 
 def test_a_signed_one_is_loaded_by_who_trusts_the_key_and_by_nobody_else(tmp_path):
     (tmp_path / "functions.py").write_text(textwrap.dedent(MODULE))
-    key = signatures.generate("ours")
-    signatures.save(key, str(tmp_path / "key"))
+    key = signing_keys.generate("ours")
+    signing_keys.save(key, str(tmp_path / "key"))
     accumulator(tmp_path / "store", DUMPED, tmp_path, NBCACHE_SIGNING_KEY=str(tmp_path / "key"))
     refused = """
     import ctypes, sys, pathlib
@@ -199,7 +199,7 @@ def test_a_signed_one_is_loaded_by_who_trusts_the_key_and_by_nobody_else(tmp_pat
     # Nothing of it was mapped, unpickled, called or compiled.
     assert not {each for each in events if each.startswith(("ctypes.", "pickle.", "exec", "compile"))}, events
     """
-    other = str(signatures.generate("other").public)
+    other = str(signing_keys.generate("other").public)
     assert "nobody" not in alone(tmp_path, refused, NBCACHE_TRUSTED_KEYS=other)
     assert "no key in NBCACHE_TRUSTED_KEYS signed them" in alone(tmp_path, refused, NBCACHE_TRUSTED_KEYS="unsigned")
     works = f"import pathlib\n{USED}\nuse(nbcache.loads(pathlib.Path('all').read_bytes()))"

@@ -18,7 +18,7 @@ from numba.core.environment import lookup_environment
 
 from nbcache import elf
 from nbcache.errors import ImageError
-from nbcache.glue.published import image, native_check, shared_object
+from nbcache.glue.publishing import image, native_check, shared_object
 from nbcache.protocol.manifests import image_facts
 from nbcache.published import images
 

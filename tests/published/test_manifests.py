@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from nbcache.errors import ManifestError
 from nbcache.protocol import manifests
-from nbcache.protocol.attached import Array, Native, Ufunc
 from nbcache.protocol.manifests import (
     Code,
     Environment,
@@ -22,6 +21,7 @@ from nbcache.protocol.manifests import (
     decode,
     encode,
 )
+from nbcache.protocol.rare_parts import Array, Native, Ufunc
 
 TYPES = (
     {"k": "array", "dtype": "<f8", "ndim": 2, "layout": "C", "mutable": True, "aligned": True},

@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import overload
 
 from nbcache.errors import ImageError
-from nbcache.glue.published import native_check
+from nbcache.glue.publishing import native_check
 
 
 class Float(float):

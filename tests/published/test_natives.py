@@ -11,7 +11,7 @@ import pytest
 from nbtest import proc
 from nbtest.published import accumulator, node
 
-from nbcache.protocol.attached import Native
+from nbcache.protocol.rare_parts import Native
 from nbcache.published import natives
 from nbcache.shared_libraries import build_in
 

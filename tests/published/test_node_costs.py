@@ -90,7 +90,7 @@ def costs(request, tmp_path_factory):
 def test_a_node_loads_few_modules_and_nothing_that_only_others_need(costs):
     way, loaded, *_ = costs
     ours = [each for each in loaded if each.partition(".")[0] == "nbcache"]
-    assert {"nbcache.published.load", "nbcache.store.named"} <= set(ours)  # the instruments work
+    assert {"nbcache.published.load", "nbcache.store.name_reading"} <= set(ours)  # the instruments work
     assert len(ours) <= MOST_MODULES[way], ours
     assert {each.partition(".")[0] for each in loaded} - {"nbcache"} <= FROM_ELSEWHERE, loaded
     assert ("nbcache.published.engine" in ours) == (way == "llvm")

@@ -6,21 +6,21 @@ import pytest
 from nbtest import proc
 from nbtest.published import CALLING, accumulator, build_elsewhere, node
 
-from nbcache import signatures, wheels
+from nbcache import signing_keys, wheels
 from nbcache.config import Settings
 from nbcache.errors import PublicationError
 from nbcache.keyring import Keyring
-from nbcache.remote import archive
+from nbcache.remote import bundles
 from nbcache.secret import Secret
 from nbcache.store.directory import Store
 
-OURS, THEIRS = (str(signatures.generate(name).public) for name in ("ours", "theirs"))
+OURS, THEIRS = (str(signing_keys.generate(name).public) for name in ("ours", "theirs"))
 REFUSED = "code that no key in NBCACHE_TRUSTED_KEYS signed took part in it"
 
 
 @pytest.fixture
 def signer(tmp_path):
-    return signatures.generate("signer")
+    return signing_keys.generate("signer")
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def store(tmp_path, signer):
     """A store that was filled from elsewhere with what one function needs."""
     built = build_elsewhere(tmp_path)
     bundle = str(tmp_path / "bundle")
-    archive.write(bundle, archive.of_store(Store.open(Settings(dir=str(built))), signer, None))
+    bundles.write(bundle, bundles.of_store(Store.open(Settings(dir=str(built))), signer, None))
     made = Store.open(Settings(dir=str(tmp_path / "store"), trusted_keys=(Secret(str(signer.public)),)))
-    assert archive.load(bundle, made, Keyring([str(signer.public)]), print)["refused"] == 0
+    assert bundles.load(bundle, made, Keyring([str(signer.public)]), print)["refused"] == 0
     return tmp_path / "store"
 
 

@@ -7,7 +7,7 @@ from storekit import open_store
 
 from nbcache.config import Settings
 from nbcache.protocol import helper
-from nbcache.published import load, tiers
+from nbcache.published import load, names_in_tiers
 from nbcache.remote.helper import Server
 from nbcache.secret import Secret
 
@@ -32,11 +32,11 @@ class World:
 @pytest.fixture
 def world(monkeypatch):
     found = World()
-    monkeypatch.setattr(tiers, "time", found)
-    monkeypatch.setattr(tiers, "_answer", found.answer)
-    monkeypatch.setattr(tiers, "_asked", {})
-    if hasattr(tiers, "_Budget"):
-        monkeypatch.setattr(tiers, "_budget", tiers._Budget())
+    monkeypatch.setattr(names_in_tiers, "time", found)
+    monkeypatch.setattr(names_in_tiers, "_answer", found.answer)
+    monkeypatch.setattr(names_in_tiers, "_asked", {})
+    if hasattr(names_in_tiers, "_Budget"):
+        monkeypatch.setattr(names_in_tiers, "_budget", names_in_tiers._Budget())
     return found
 
 
@@ -44,28 +44,28 @@ def world(monkeypatch):
 def test_however_slow_servers_are_who_has_a_version_waits_no_longer_than_he_does_all_else(world, takes):
     world.takes, began, own = takes, world.now, 0.0
     for number in range(1000):
-        tiers.look(f"name{number}", Settings(), is_here=True)
+        names_in_tiers.look(f"name{number}", Settings(), is_here=True)
         world.now += 0.01
         own += 0.01
     assert world.now - began <= 2 * own + 2.0
     # Who asks a server gives it the time that it may take: else it would be taken for one that doesn't answer.
-    assert {seconds for _name, seconds in world.asked} == {tiers.HERE_SECONDS}
+    assert {seconds for _name, seconds in world.asked} == {names_in_tiers.HERE_SECONDS}
     # What was passed over is asked for the next time.
     world.now += 5.0
-    tiers.look("another", Settings(), is_here=True)
+    names_in_tiers.look("another", Settings(), is_here=True)
     assert world.asked[-1][0] == "another"
 
 
 def test_what_is_not_here_is_asked_for_each_time(world):
     world.takes = 5.0
     for _ in range(20):
-        tiers.look("name", Settings(), is_here=False)
+        names_in_tiers.look("name", Settings(), is_here=False)
     assert len(world.asked) == 20
 
 
 def test_the_helper_is_told_what_a_layer_has(world, monkeypatch, tmp_path):
     monkeypatch.undo()
-    monkeypatch.setattr(tiers, "_asked", {})
+    monkeypatch.setattr(names_in_tiers, "_asked", {})
     created = open_store(tmp_path / "layer").names.write("name", b"{}").created
     told = []
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nbtest import hitcheck, proc
 
-from nbcache import tally
+from nbcache import count_record
 
 PROGRAMS = Path(__file__).parent / "programs"
 NOT_PROGRAMS = {"shown", "boxed"}
@@ -118,18 +118,18 @@ class Ran:
     """One process with its children: how it ended, and what was compiled in it."""
 
     outcome: proc.Outcome
-    processes: list[tally.Process]
+    processes: list[count_record.Process]
 
     @cached_property
     def counts(self) -> tuple[int, int, int]:
         """Compile events, pipelines, LLVM runs."""
-        totals = tally.totals(self.processes)
-        return totals[tally.COMPILE], totals[tally.PIPELINE], totals[tally.LLVM]
+        totals = count_record.totals(self.processes)
+        return totals[count_record.COMPILE], totals[count_record.PIPELINE], totals[count_record.LLVM]
 
     @property
     def compiled(self) -> list[str]:
         """What was compiled, a line for each name, with the kind of event."""
-        return [f"{kind} {name}" for kind in tally.KINDS for name in tally.names(self.processes, kind)]
+        return [f"{kind} {name}" for kind in count_record.KINDS for name in count_record.names(self.processes, kind)]
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def measure(program: Program, folder: Path, log: str = "warning", *, plain: bool
         extra = {"NBCACHE_COUNT": str(counts), "NBCACHE_LOG": log, "NUMBA_CACHE_DIR": str(folder / "numba")}
         extra |= proc.scipy_for(program.path.read_text(encoding="utf-8"))
         outcome = proc.run([program.path], store if cached else None, extra, cwd=folder)
-        return Ran(outcome, tally.read(str(counts)))
+        return Ran(outcome, count_record.read(str(counts)))
 
     without = run("plain", cached=False) if plain else None
     return Result(program, without, run("first", cached=True), run("second", cached=True), store)

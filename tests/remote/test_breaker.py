@@ -2,7 +2,7 @@
 
 import pytest
 
-from nbcache import remotes
+from nbcache import server_addresses
 from nbcache.remote.tiers import FIRST_PAUSE, FIRST_SECONDS, LONGEST_SECONDS, SPREAD, Breaker
 
 
@@ -104,10 +104,10 @@ def test_a_server_that_is_asked_too_often_is_left_alone_at_once_and_for_less(bre
     ],
 )
 def test_addresses_are_shown_without_secrets(address, shown):
-    assert str(remotes.read(address)) == shown
+    assert str(server_addresses.read(address)) == shown
 
 
 @pytest.mark.parametrize("address", ["", "host", "redis:/x", "ftp://host", "redis://", "redis://a b", "s3://x#y"])
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(ValueError):
-        remotes.read(address)
+        server_addresses.read(address)

@@ -6,12 +6,12 @@ import pytest
 from nbtest import proc, remotes
 from storekit import SECTIONS, find, header, key, open_store
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.keyring import Keyring, group_of
-from nbcache.remote import archive, objects
+from nbcache.remote import bundles, objects
 from nbcache.store import entry, layers
 
-OURS, THEIRS, NEXT = (signatures.generate(name) for name in ("ours", "theirs", "next"))
+OURS, THEIRS, NEXT = (signing_keys.generate(name) for name in ("ours", "theirs", "next"))
 LIBRARY = "from numba import njit\n\n@njit\ndef g(x):\n    return 2 * x + 1\n"
 FIRST = "from library import g\n\nprint(g(3))\n"
 SECOND = (
@@ -114,19 +114,19 @@ def packed(made, *keys):
 
 def test_who_signs_a_bundle_vouches_for_what_its_entries_were_built_beside(tmp_path):
     path = str(tmp_path / "bundle")
-    archive.write(path, iter([packed(header("a", extra=beside(THEIRS)), OURS), packed(header("b"), OURS)]))
+    bundles.write(path, iter([packed(header("a", extra=beside(THEIRS)), OURS), packed(header("b"), OURS)]))
     ring = Keyring([str(OURS.public)])
-    verdicts = [objects.admit(data, name, ring) for name, data in archive.read(path)]
+    verdicts = [objects.admit(data, name, ring) for name, data in bundles.read(path)]
     assert verdicts[0] == objects.BESIDE_UNTRUSTED and verdicts[1].header.key == key("b")
-    assert archive.sign(path, NEXT) == 2
+    assert bundles.sign(path, NEXT) == 2
     ring = Keyring([str(NEXT.public)])
-    admitted = [objects.admit(data, name, ring) for name, data in archive.read(path)]
+    admitted = [objects.admit(data, name, ring) for name, data in bundles.read(path)]
     assert [each.header.key for each in admitted] == [key("a"), key("b")]
     # Of what was put into the header afterwards, what others signed before is no proof.
     assert [[each.name for each in found.header.signed] for found in admitted] == [["next"], ["next"]]
     both = Keyring([str(OURS.public), str(NEXT.public)])
     signers = [
-        [each.name for each in objects.admit(data, name, both).header.signed] for name, data in archive.read(path)
+        [each.name for each in objects.admit(data, name, both).header.signed] for name, data in bundles.read(path)
     ]
     assert signers == [["next"], ["ours", "next"]]
 

@@ -7,7 +7,7 @@ import tarfile
 import pytest
 from nbtest import badservers, proc, remotes
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.remote import objects, storage
 from nbcache.secret import Secret
 from nbcache.store import layout
@@ -232,4 +232,4 @@ def test_files_that_are_no_bundles(tmp_path, builder, runner, program):
 
 
 def test_the_key_of_a_host_signs(fleet):
-    assert signatures.read(Secret(str(fleet.key))).name == "ci"
+    assert signing_keys.read(Secret(str(fleet.key))).name == "ci"

@@ -11,7 +11,7 @@ from nbtest import daemons, proc, remotes
 
 from nbcache.config import Settings
 from nbcache.protocol import helper
-from nbcache.values import read
+from nbcache.setting_syntax import read
 
 RUNS = 2
 LONG_RUNS = 200
@@ -109,7 +109,7 @@ def f(x):
 f(1)
 import threading
 names = ("opendal", "nacl", "nbcache.remote", "nbcache.client.remote", "nbcache.protocol.helper",
-         "nbcache.remotes", "asyncio", "ssl")
+         "nbcache.server_addresses", "asyncio", "ssl")
 print(json.dumps([[name for name in names if name in sys.modules], threading.active_count()]))
 """
 
@@ -121,8 +121,8 @@ def test_what_a_client_loads_for_it(fleet, tmp_path):
     with remotes.redis(tmp_path) as (address, _):
         host = fleet.host("host", address, patient=False)
         missed, hit = (json.loads(proc.run([path], extra=host).stdout) for _ in range(2))
-        assert missed == [["nbcache.client.remote", "nbcache.protocol.helper", "nbcache.remotes"], 1]
-        assert hit == [["nbcache.remotes"], 1]
+        assert missed == [["nbcache.client.remote", "nbcache.protocol.helper", "nbcache.server_addresses"], 1]
+        assert hit == [["nbcache.server_addresses"], 1]
 
 
 def test_many_processes_at_once_have_one_helper(fleet, tmp_path, command):

@@ -8,8 +8,8 @@ from nbtest import daemons, proc, remotes
 
 import nbcache
 from nbcache import config
-from nbcache.daemon import remote
-from nbcache.daemon.commons import Problems
+from nbcache.daemon import remote_builds
+from nbcache.daemon.shared_parts import Problems
 from nbcache.protocol import helper
 from nbcache.secret import Secret
 
@@ -99,7 +99,7 @@ def test_a_daemon_says_once_why_its_remote_cache_is_of_no_use(monkeypatch, caplo
     )  # fmt: skip
     monkeypatch.setattr(helper.Line, "ask", lambda *_args, **_options: next(answers))
     settings = config.Settings(dir="/nowhere", remote=(Secret("redis://127.0.0.1:1"),))
-    asked = remote.Remote(lambda: settings, Problems())
+    asked = remote_builds.Remote(lambda: settings, Problems())
     with caplog.at_level("INFO", logger="nbcache"):
         for number in range(5):
             asked.fetch(f"{number:064x}").result(600)
@@ -124,7 +124,7 @@ def test_a_helper_that_hangs_costs_a_daemon_one_second_and_not_one_for_each_key(
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
         line.bind(place.socket)
         line.listen()
-        asked = remote.Remote(lambda: settings, Problems())
+        asked = remote_builds.Remote(lambda: settings, Problems())
         first = asked.fetch("a" * 64)
         assert first.result(600) is None
         assert asked.fetch("b" * 64) is None

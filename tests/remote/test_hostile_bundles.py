@@ -12,13 +12,13 @@ import pytest
 from nbtest import proc
 from storekit import SECTIONS, header, key, open_store
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.errors import RemoteError
 from nbcache.keyring import Keyring
-from nbcache.remote import archive, objects
+from nbcache.remote import bundles, objects
 from nbcache.store import entry
 
-KEY = signatures.generate("ours")
+KEY = signing_keys.generate("ours")
 RING = Keyring([str(KEY.public)])
 ZEROS = gzip.compress(bytes(16 << 20))
 """16 MiB, in 16 KiB: behind one another, they are one stream."""
@@ -27,7 +27,7 @@ ROOM = 700 << 20
 
 
 def head(size, name="a"):
-    return archive._HEAD.pack(bytes.fromhex(key(name)), size)
+    return bundles._HEAD.pack(bytes.fromhex(key(name)), size)
 
 
 def old():
@@ -46,10 +46,10 @@ def made(tmp_path, *parts):
 BOMBS = {
     "nothing": lambda: [b""],
     "zeros": lambda: [*[ZEROS] * 64],
-    "no end": lambda: [archive._BEGIN],
-    "a head that is cut off": lambda: [archive._BEGIN + head(1)[:30]],
-    "a long object": lambda: [archive._BEGIN + head(1 << 30), *[ZEROS] * 64],
-    "the longest object, cut off": lambda: [archive._BEGIN + head(objects.MAX_OBJECT), ZEROS],
+    "no end": lambda: [bundles._BEGIN],
+    "a head that is cut off": lambda: [bundles._BEGIN + head(1)[:30]],
+    "a long object": lambda: [bundles._BEGIN + head(1 << 30), *[ZEROS] * 64],
+    "the longest object, cut off": lambda: [bundles._BEGIN + head(objects.MAX_OBJECT), ZEROS],
     "of an older version": lambda: [old()],
     "of a newer version": lambda: [b"nbcache bundle 3\n" + bytes(36)],
     "a long word": lambda: [b"nbcache bundle ", *[ZEROS] * 64],
@@ -101,27 +101,27 @@ def test_what_is_forged_in_a_bundle_keeps_nothing_else_out(tmp_path):
     objects = [(key("a"), data) for data in forged()]
     objects += [("ab" * 32, signed("b")), (key("b"), signed("c")), (key("d"), signed("d"))]
     with gzip.open(path, "wb") as file:
-        file.write(archive._BEGIN)
+        file.write(bundles._BEGIN)
         for name, data in [*objects, ("00" * 32, b"")]:
-            file.write(archive._HEAD.pack(bytes.fromhex(name), len(data)) + data)
+            file.write(bundles._HEAD.pack(bytes.fromhex(name), len(data)) + data)
     store, refused = open_store(tmp_path / "store", trusted_keys=(str(KEY.public),)), []
-    assert archive.load(str(path), store, RING, refused.append) == {"taken": 1, "already there": 0, "refused": 5}
+    assert bundles.load(str(path), store, RING, refused.append) == {"taken": 1, "already there": 0, "refused": 5}
     assert {info.key for info in store.scan()} == {key("d")}
 
 
 def test_a_file_that_somebody_else_writes_by_a_like_name_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive.layout, "unique", lambda: "here-1")
+    monkeypatch.setattr(bundles.layout, "unique", lambda: "here-1")
     other = tmp_path / "b.here-1.tmp"
     other.write_text("of somebody else")
     with pytest.raises(FileExistsError):
-        archive.write(str(tmp_path / "b"), iter([signed()]))
+        bundles.write(str(tmp_path / "b"), iter([signed()]))
     assert other.read_text() == "of somebody else"
 
 
 def test_an_archive_that_ends_too_early(tmp_path):
-    archive.write(str(tmp_path / "b"), iter([signed()]))
+    bundles.write(str(tmp_path / "b"), iter([signed()]))
     whole = gzip.decompress((tmp_path / "b").read_bytes())
-    for cut in (len(archive._BEGIN), len(archive._BEGIN) + 10, len(archive._BEGIN) + 100, len(whole) - 1):
+    for cut in (len(bundles._BEGIN), len(bundles._BEGIN) + 10, len(bundles._BEGIN) + 100, len(whole) - 1):
         (tmp_path / "c").write_bytes(gzip.compress(whole[:cut]))
         with pytest.raises(RemoteError, match="is damaged"):
-            list(archive.read(str(tmp_path / "c")))
+            list(bundles.read(str(tmp_path / "c")))

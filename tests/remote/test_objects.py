@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from storekit import SECTIONS, header, key
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.keyring import Keyring
 from nbcache.remote import objects
 from nbcache.store import entry
 
-OURS = signatures.generate("ours")
+OURS = signing_keys.generate("ours")
 RING = Keyring([str(OURS.public)])
 
 
@@ -56,7 +56,7 @@ def test_the_beginning_says_which_variant_it_is_and_who_signed_it():
 
 def test_a_head_that_does_not_fit_into_the_beginning_is_none_yet():
     made = header()
-    keys = [signatures.generate(f"a-key-with-a-long-name-{n}") for n in range(8)]
+    keys = [signing_keys.generate(f"a-key-with-a-long-name-{n}") for n in range(8)]
     signed = tuple(objects.sign(each, made, SECTIONS) for each in keys)
     packed = objects.pack(entry.encode(made._replace(signed=signed), SECTIONS))
     assert objects.read_head(packed[: objects.HEAD_BYTES]) is None

@@ -12,18 +12,18 @@ from nbtest.fuzzing import mutated
 from nbtest.published import OF_FOUR_KINDS, accumulator, node
 from storekit import open_store
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.config import Settings
 from nbcache.errors import PublicationError
 from nbcache.keyring import Keyring
 from nbcache.protocol import blobs, helper
-from nbcache.published import carried
+from nbcache.published import as_bytes
 from nbcache.published import load as loading
 from nbcache.remote import objects, publications
 from nbcache.remote.publications import Publications
 from nbcache.remote.tiers import Got
 from nbcache.secret import Secret
-from nbcache.store import content, names, publication
+from nbcache.store import content, name_writing, publication
 from nbcache.store.content import digest_of
 
 MODULE = "import numpy as np\nfrom numba import cfunc, njit, vectorize\nTABLE = np.arange(5.0)\n" + OF_FOUR_KINDS
@@ -119,7 +119,7 @@ def test_who_does_not_trust_the_key_is_given_nothing(fleet, maker):
     except nbcache.errors.PublicationError as error:
         assert "WHY" in str(error), error
     """
-    other = str(signatures.generate("other").public)
+    other = str(signing_keys.generate("other").public)
     stranger = fleet.host("stranger", maker[0]["NBCACHE_REMOTE"], signs=False, trusts=other)
     load(fleet, stranger, refused.replace("WHY", objects.UNTRUSTED))
     # Nor does who has it still, and stopped trusting the key.
@@ -166,7 +166,7 @@ def test_a_node_goes_on_with_what_it_has_where_nobody_answers_and_says_so_where_
 
 # -- what others may have put there ----------------------------------------------------------------
 
-KEY, OTHER = signatures.generate("ours"), signatures.generate("other")
+KEY, OTHER = signing_keys.generate("ours"), signing_keys.generate("other")
 
 
 class Tier:
@@ -311,7 +311,7 @@ def test_no_more_signatures_are_verified_than_anything_has(tier, there, monkeypa
     found = publication.decode(tier.objects[NAMED])
     (right,) = found.signed
     verified = []
-    monkeypatch.setattr(signatures, "is_right", lambda *_: verified.append(1))
+    monkeypatch.setattr(signing_keys, "is_right", lambda *_: verified.append(1))
     for count in (content.MAX_SIGNATURES, content.MAX_SIGNATURES + 1, 1000):
         tier.objects[NAMED] = publication.encode(found._replace(signed=(right,) * count))
         assert there().state == helper.REFUSED
@@ -335,7 +335,7 @@ def test_a_file_that_is_another_is_refused(tier, tmp_path):
 
 def resigned(data, key=KEY, **changed):
     found = publication.decode(data)._replace(**changed)
-    return publication.encode(found._replace(signed=(tuple(signatures.sign(key, publications._text(found))),)))
+    return publication.encode(found._replace(signed=(tuple(signing_keys.sign(key, publications._text(found))),)))
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_what_no_trusted_key_signed_is_refused(tier, there, signed):
         data = publication.encode(found._replace(signed=((*right[:3], right[3][::-1]),)))
     elif signed == "blob":
         digest = digest_of(publication.encode(found._replace(signed=None)))
-        wrong = signatures.sign(KEY, blobs.text_of(digest))
+        wrong = signing_keys.sign(KEY, blobs.text_of(digest))
         data = publication.encode(found._replace(signed=(tuple(wrong),)))
     else:
         data = publication.encode(found._replace(signed=signed))
@@ -419,7 +419,7 @@ def test_what_was_taken_back_does_not_come_again_but_what_is_newer_does(tier, th
     tier.objects[NAMED] = resigned(before, created=time.time() + 9)
     assert there().state == helper.CAME
     # It is not kept for ever, nor does a key count that isn't trusted any more.
-    assert there.store.names.withdrawal("sales.revenue").expires < time.time() + names.REMEMBERED_SECONDS + 1
+    assert there.store.names.withdrawal("sales.revenue").expires < time.time() + name_writing.REMEMBERED_SECONDS + 1
     there.store.names.remove("sales.revenue")
     tier.objects[NAMED] = resigned(before, OTHER)
     assert of(there.store.path, tier, trusts=OTHER)[1].load("sales.revenue", 60.0).state == helper.CAME
@@ -523,17 +523,17 @@ def test_a_file_that_nobody_would_take_is_not_pushed(tier, tmp_path, monkeypatch
 def test_who_signs_what_was_loaded_makes_nobody_s_key_superfluous(there, tmp_path):
     """Neither as bytes, nor when these are signed by somebody else again."""
     there()
-    keys = [KEY, OTHER, signatures.generate("third")]
+    keys = [KEY, OTHER, signing_keys.generate("third")]
     loaded = loading._load([there.store], "sales.revenue", None, "forbid")[1]
     for count, key in enumerate(keys[1:], 2):
         path = tmp_path / f"{count}.key"
-        signatures.save(key, str(path))
-        data = carried.dumps(loaded, Settings(signing_key=Secret(str(path))), None)
+        signing_keys.save(key, str(path))
+        data = as_bytes.dumps(loaded, Settings(signing_key=Secret(str(path))), None)
         trusted = [Secret(str(each.public)) for each in keys[:count]]
         for without in range(count):
             with pytest.raises(PublicationError, match="in NBCACHE_TRUSTED_KEYS signed"):
-                carried.loads(data, Settings(trusted_keys=(*trusted[:without], *trusted[without + 1 :])))
-        loaded = carried.loads(data, Settings(trusted_keys=tuple(trusted)))
+                as_bytes.loads(data, Settings(trusted_keys=(*trusted[:without], *trusted[without + 1 :])))
+        loaded = as_bytes.loads(data, Settings(trusted_keys=tuple(trusted)))
         assert loaded(2.0, 0.5) == 1.0
 
 

@@ -4,7 +4,7 @@ import pytest
 from nbtest import spoiling
 from storekit import SECTIONS, header, key, open_store
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.keyring import Keyring
 from nbcache.protocol import helper
 from nbcache.remote import objects
@@ -12,7 +12,7 @@ from nbcache.remote.reading import Reading
 from nbcache.remote.tiers import Got
 from nbcache.store import entry
 
-KEY = signatures.generate("ours")
+KEY = signing_keys.generate("ours")
 RING = Keyring([str(KEY.public)])
 
 

@@ -6,7 +6,7 @@ from binascii import b2a_base64
 import pytest
 from storekit import SECTIONS, find, header, key, open_store
 
-from nbcache import process, signatures
+from nbcache import process, signing_keys
 from nbcache.errors import EntryError, RemoteError
 from nbcache.keyring import Keyring, Signature, read_key
 from nbcache.remote import objects
@@ -14,8 +14,8 @@ from nbcache.secret import Secret
 from nbcache.store import entry
 
 MUTATIONS = [1_000, pytest.param(10_000, marks=pytest.mark.long)]
-OURS = signatures.generate("ours")
-THEIRS = signatures.generate("theirs")
+OURS = signing_keys.generate("ours")
+THEIRS = signing_keys.generate("theirs")
 RING = Keyring([str(OURS.public)])
 
 
@@ -178,7 +178,7 @@ def test_a_revoked_key_makes_what_it_alone_signed_unusable_in_the_local_store_to
 
 
 def test_a_key_of_the_same_name_is_another_key():
-    again = signatures.generate("ours")
+    again = signing_keys.generate("ours")
     assert objects.admit(signed("a", again), key("a"), RING) == objects.UNTRUSTED
 
 
@@ -200,7 +200,7 @@ def test_of_a_key_that_is_listed_twice_the_earlier_end_counts():
 
 
 def test_keys_are_read_as_they_are_written():
-    dated = signatures.generate("x", "2031-12-31").public
+    dated = signing_keys.generate("x", "2031-12-31").public
     assert read_key(str(dated)) == dated
     assert str(dated).endswith(":2031-12-31")
     for wrong in ("", "x", "x:", ":AAAA", "x:AAAA", f"x y:{dated.public}", f"{dated}1", f"unsigned:{dated.public}"):
@@ -210,21 +210,21 @@ def test_keys_are_read_as_they_are_written():
 
 def test_a_signing_key_is_a_file_for_its_owner_alone(tmp_path):
     path = tmp_path / "key"
-    signatures.save(OURS, str(path))
+    signing_keys.save(OURS, str(path))
     assert path.stat().st_mode & 0o777 == 0o600
-    assert signatures.read(Secret(str(path))) == OURS
+    assert signing_keys.read(Secret(str(path))) == OURS
     with pytest.raises(FileExistsError):
-        signatures.save(THEIRS, str(path))
+        signing_keys.save(THEIRS, str(path))
     path.chmod(0o640)
     with pytest.raises(RemoteError, match="can be read by others"):
-        signatures.read(Secret(str(path)))
+        signing_keys.read(Secret(str(path)))
     path.chmod(0o600)
     path.write_text(path.read_text().replace("key 1 ", "key 2 "))
     with pytest.raises(RemoteError, match="another version"):
-        signatures.read(Secret(str(path)))
+        signing_keys.read(Secret(str(path)))
     path.write_text("nonsense\n")
     with pytest.raises(RemoteError, match="no signing key"):
-        signatures.read(Secret(str(path)))
+        signing_keys.read(Secret(str(path)))
     assert repr(OURS) == "SecretKey(name='ours', seed=***, date='')"
 
 

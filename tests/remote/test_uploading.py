@@ -7,14 +7,14 @@ import pytest
 from nbtest import spoiling
 from storekit import SECTIONS, header, key, open_store
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.keyring import Keyring
-from nbcache.remote import archive, objects, transfer, uploading
+from nbcache.remote import bundles, objects, transfer, uploading
 from nbcache.remote.tiers import Got
 from nbcache.remote.uploading import MAX_WAITING, UPLOADERS, Uploading
 from nbcache.store import entry
 
-KEY = signatures.generate("ours")
+KEY = signing_keys.generate("ours")
 
 
 class Tier:
@@ -88,7 +88,7 @@ def test_what_lies_there_is_left_unless_nobody_could_use_it(tmp_path, tier):
     second = make(store, tier)
     assert second.upload(key("a")) == {"already there": 1}
     # What only revoked keys signed.
-    stranger = signatures.generate("stranger")
+    stranger = signing_keys.generate("stranger")
     assert make(store, tier, stranger).upload(key("a")) == {"already there": 1}
     alone = Uploading(store, Keyring([str(stranger.public)]), [tier], stranger)
     assert alone.upload(key("a")) == {"stored": 1} and tier.objects[name] != lies
@@ -104,7 +104,7 @@ def test_who_looks_at_the_whole_of_what_lies_there_replaces_what_nobody_could_ta
     made = make(store_with(tmp_path, "a"), tier)
     assert made.upload(key("a"), whole=True) == {"stored": 1}
     (name, well) = next(iter(tier.objects.items()))
-    stranger = signatures.generate(KEY.name)
+    stranger = signing_keys.generate(KEY.name)
     found = objects.open_entry(objects.unpack(well))
     (ours,) = found.header.signed
     (wrong,) = (objects.sign(stranger, found.header, found.sections),)
@@ -144,7 +144,7 @@ def test_what_is_of_no_use_to_other_hosts_stays(tmp_path, tier):
     made = make(store_with(tmp_path, "a", extra={"here": True}), tier)
     made.offer(key("a"))
     assert made.drain(600) and tier.objects == {}
-    assert list(archive.of_store(open_store(tmp_path), KEY, None)) == []
+    assert list(bundles.of_store(open_store(tmp_path), KEY, None)) == []
 
 
 def test_the_queue_is_bounded_and_what_finds_no_room_is_counted(tmp_path, tier):
@@ -179,7 +179,7 @@ def test_nothing_is_uploaded_without_a_key(tmp_path, tier):
 
 
 def test_what_came_from_elsewhere_keeps_its_signatures_and_gets_no_other(tmp_path, tier):
-    other = signatures.generate("other")
+    other = signing_keys.generate("other")
     trusted = (str(KEY.public), str(other.public))
     store = open_store(tmp_path, trusted_keys=trusted)
     own = header("a")
@@ -196,5 +196,5 @@ def test_what_programs_crashed_with_goes_to_nobody(tmp_path, tier):
     spoiling.condemn(tmp_path, found.digest, key("a"))
     made = make(store, tier)
     assert made.upload(key("a")) == {} and made.upload(key("b")) == {"stored": 1}
-    assert len(list(archive.of_store(store, KEY, store.keyring))) == 1
+    assert len(list(bundles.of_store(store, KEY, store.keyring))) == 1
     assert not store.holds(key("a")) and store.holds(key("b"))

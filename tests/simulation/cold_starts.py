@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from nbsim import lanes, lanes_chart
 
+from nbcache.file_trust import Trust
 from nbcache.protocol import profiles
-from nbcache.trust import Trust
 
 
 def record(name: str, store: str) -> None:

@@ -16,7 +16,7 @@ from storekit import SECTIONS, header, key, mode, open_store
 
 from nbcache import process
 from nbcache.errors import BadNameError, NotPublishedError, PublicationError
-from nbcache.store import atomic, layout, name_files, names, pins, publication
+from nbcache.store import atomic, layout, name_listing, name_writing, pins, publication
 
 STRANGER = 54321
 MANIFEST = b'{"what":"njit"}'
@@ -72,12 +72,12 @@ def test_no_name_costs_more_for_there_being_others(named, monkeypatch):
     for number in range(250):
         (names_there / layout.name_file(f"other{number}")).touch()
     listed = []
-    original = name_files.listed
-    monkeypatch.setattr(name_files, "listed", lambda root, most=None: listed.append(most) or original(root, most))
-    for number in range(names.KEPT + 2):
+    original = name_listing.listed
+    monkeypatch.setattr(name_listing, "listed", lambda root, most=None: listed.append(most) or original(root, most))
+    for number in range(name_writing.KEPT + 2):
         named.write("fused", b'{"version":%d}' % number)
         named.write(f"first{number}", MANIFEST)
-    assert named.read("fused").manifest == b'{"version":%d}' % (names.KEPT + 1)
+    assert named.read("fused").manifest == b'{"version":%d}' % (name_writing.KEPT + 1)
     assert named.versions("fused") == [4, 5, 6, 7]
     assert named.read("fused", 5).manifest == b'{"version":2}'
     assert named.stamp("missing") is None
@@ -116,13 +116,13 @@ def test_names_that_differ_in_capitals_are_two_names_where_files_do_not(store, n
 )
 def test_a_name_comes_back_from_its_file_name(name, version):
     file = layout.name_file(name, version)
-    assert name_files.read_file_name(file) == (name, version)
+    assert name_listing.read_file_name(file) == (name, version)
     assert file == file.lower() and "/" not in file and not file.startswith(".") and len(file) < 255
 
 
 @given(st.text(max_size=30))
 def test_other_files_are_no_names(text):
-    found = name_files.read_file_name(text)
+    found = name_listing.read_file_name(text)
     assert found is None or layout.name_file(*found) == text
 
 
@@ -151,7 +151,7 @@ def test_who_only_wants_to_know_that_a_name_is_not_there_does_not_pay_for_those_
     """As a query service that publishes what nobody has published yet."""
     named.write("pricing", MANIFEST)
     looked = []
-    monkeypatch.setattr(names.Names, "near", lambda _self, name: looked.append(name) or ("pricing",))
+    monkeypatch.setattr(name_writing.Names, "near", lambda _self, name: looked.append(name) or ("pricing",))
     with pytest.raises(NotPublishedError) as raised:
         named.read("pricings")
     assert not looked
@@ -210,8 +210,8 @@ def test_taken_back_is_every_version(store, named):
 
 
 def test_it_is_remembered_for_so_long_that_a_name_was_taken_back(store, named, monkeypatch):
-    for seconds, left in ((names.REMEMBERED_SECONDS, ["fused"]), (-1.0, [])):
-        monkeypatch.setattr(names, "REMEMBERED_SECONDS", seconds)
+    for seconds, left in ((name_writing.REMEMBERED_SECONDS, ["fused"]), (-1.0, [])):
+        monkeypatch.setattr(name_writing, "REMEMBERED_SECONDS", seconds)
         named.write("fused", MANIFEST)
         named.remove("fused", remember=True)
         assert named.known() == [] and named.withdrawn() == ["fused"]

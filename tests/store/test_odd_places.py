@@ -15,10 +15,10 @@ from nbtest.users import GROUP_OBJ, MASK, NO_ID, OTHER, USER, USER_OBJ
 from storekit import SECTIONS, find, header, key, open_store
 
 import nbcache.store.listing
-import nbcache.store.publish  # noqa: F401  a user may not be able to read what is imported later
+import nbcache.store.slots  # noqa: F401  a user may not be able to read what is imported later
 from nbcache.config import Settings
 from nbcache.protocol import spool
-from nbcache.store import drops, first_calls, layout, locks, usage
+from nbcache.store import first_calls, layout, locks, usage, user_directories
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
 
@@ -45,7 +45,7 @@ def use(root):
     for name in "ab":
         assert store.publish(header(name), SECTIONS).ok
     for where in (layout.REQUESTS, layout.TRIALS):
-        assert drops.own(str(root), where) is not None
+        assert user_directories.own(str(root), where) is not None
     assert store.write_usage({"start": 1.0, "end": 2.0})
     with store.lease(key()) as lease:
         assert lease.held
@@ -299,7 +299,7 @@ def test_hard_links_that_a_stranger_makes_of_everything(store, place):
 
     def link():
         there = [f"{folder}/{name}" for folder, _, names in os.walk(store) for name in names]
-        places = [drops.own(str(store), where) for where in (layout.REQUESTS, layout.TRIALS)]
+        places = [user_directories.own(str(store), where) for where in (layout.REQUESTS, layout.TRIALS)]
         for number, path in enumerate(there):
             for place in (*places, f"{store}/{layout.USAGE}"):
                 os.link(path, f"{place}/{number}-{os.path.basename(path)}")

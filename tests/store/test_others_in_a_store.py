@@ -8,11 +8,11 @@ from nbtest import users
 from storekit import SECTIONS, find, header, key, open_store
 
 from nbcache.config import Settings
+from nbcache.file_trust import Trust
 from nbcache.metrics.ledger import Ledger
-from nbcache.store import folding, layers, layout, listing, publication, usage
+from nbcache.store import layers, layout, listing, publication, usage, usage_sums
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
-from nbcache.trust import Trust
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes another user"),
@@ -183,7 +183,7 @@ def test_a_record_counts_once_however_many_names_it_has(place, monkeypatch):
     sums, complete = ledger.sums()
     assert (sums["processes"], complete) == (2, True)
     assert len(read) == 4
-    folding.fold(store.path, lambda _: True, age=-60.0)
+    usage_sums.fold(store.path, lambda _: True, age=-60.0)
     assert usage.read_total(store.path)["processes"] == 2
     assert os.listdir(where) == []
 

@@ -10,8 +10,8 @@ from storekit import SECTIONS, header, key, open_store
 
 from nbcache.cli.main import main
 from nbcache.errors import PublicationError
-from nbcache.store import layout, locks, names, pins
-from nbcache.store.publish import NO_ROOM
+from nbcache.store import layout, locks, name_writing, pins
+from nbcache.store.slots import NO_ROOM
 
 MANIFEST = b"{}"
 COUNT = 10
@@ -74,7 +74,7 @@ def test_a_dry_run_says_what_would_stay(store):
 
 
 def test_versions_that_are_not_kept_any_more_pin_nothing(store):
-    for _ in range(names.KEPT):
+    for _ in range(name_writing.KEPT):
         store.names.write("old", MANIFEST, [])
     store.gc()
     assert left(store) == [0, 1]  # one by "other", too

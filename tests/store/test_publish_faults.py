@@ -16,7 +16,7 @@ from storekit import SECTIONS, find, header, key, leftovers, open_store
 
 from nbcache import process
 from nbcache.store import atomic, listing
-from nbcache.store.publish import PUBLISHED
+from nbcache.store.slots import PUBLISHED
 
 SITUATIONS = ("new shard", "empty slot", "damaged", "recache")
 BEFORE, AFTER = "before", "after"

@@ -25,7 +25,7 @@ from nbcache.protocol import spool
 from nbcache.store import directory, entry, layers, layout, locks
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
-from nbcache.store.publish import ALREADY_THERE, PUBLISHED
+from nbcache.store.slots import ALREADY_THERE, PUBLISHED
 
 NOBODY = 54321
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
@@ -47,7 +47,7 @@ def as_nobody(work):
     import filelock  # noqa: F401
 
     import nbcache.store.locks
-    import nbcache.store.publish
+    import nbcache.store.slots
     import nbcache.store.usage  # noqa: F401
 
     reader, writer = os.pipe()

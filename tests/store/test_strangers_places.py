@@ -11,8 +11,8 @@ from nbtest import daemons, proc, users
 from nbtest.spoiling import spoil
 from storekit import open_store
 
-from nbcache.store import drops, layout
-from nbcache.trust import Trust
+from nbcache.file_trust import Trust
+from nbcache.store import layout, user_directories
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root: becomes other users"),
@@ -86,7 +86,7 @@ def test_who_owns_the_store_moves_it_away(place, caplog):
     shutil.rmtree(store / layout.TRIALS / "0", ignore_errors=True)
     take(store, layout.TRIALS, 0, 10)
     for _ in range(2):
-        assert drops.own(str(store), layout.TRIALS) == f"{store}/{layout.TRIALS}/0"
+        assert user_directories.own(str(store), layout.TRIALS) == f"{store}/{layout.TRIALS}/0"
     assert os.lstat(store / layout.TRIALS / "0").st_uid == 0
     assert caplog.text.count(WARNING) == 1
     moved = [path for path in (store / layout.TRIALS).iterdir() if path.name.startswith(".taken-")]
@@ -103,12 +103,12 @@ def test_whatever_it_is_that_is_in_the_way(place, user, made):
         "a fifo": lambda: os.mkfifo(path),
     }
     users.become(make[made], STRANGER, STRANGER)
-    theirs = users.become(lambda: [drops.own(store, layout.REQUESTS) for _ in range(2)], user, user)
+    theirs = users.become(lambda: [user_directories.own(store, layout.REQUESTS) for _ in range(2)], user, user)
     # The same one in each of his processes, and nobody else's.
-    assert users.become(lambda: drops.own(store, layout.REQUESTS), user, user) == theirs[0] == theirs[1]
+    assert users.become(lambda: user_directories.own(store, layout.REQUESTS), user, user) == theirs[0] == theirs[1]
     assert theirs[0].startswith(f"{path}-")
-    drops.keep(store, layout.REQUESTS, [user])
-    assert users.become(lambda: drops.own(store, layout.REQUESTS), user, user) == path
+    user_directories.keep(store, layout.REQUESTS, [user])
+    assert users.become(lambda: user_directories.own(store, layout.REQUESTS), user, user) == path
 
 
 @pytest.mark.every(2)
@@ -144,9 +144,11 @@ def test_a_daemon_hears_whose_place_a_stranger_has(place, user, beside, who):
 @pytest.mark.parametrize("where", [layout.REQUESTS, layout.TRIALS])
 def test_no_more_than_so_much_is_looked_at(place, monkeypatch, where):
     store = open_store(place / "store").path
-    for number in range(drops.MAX_LISTED + 500):
+    for number in range(user_directories.MAX_LISTED + 500):
         os.mkdir(f"{store}/{where}/{STRANGER}-{number:08x}")
     looked = []
-    monkeypatch.setattr(drops, "named", lambda name: looked.append(name) or (drops._NAME.fullmatch(name) and 0))
-    assert list(drops.folders(store, where, Trust(frozenset({STRANGER})))) == []
-    assert len(looked) == drops.MAX_LISTED
+    monkeypatch.setattr(
+        user_directories, "named", lambda name: looked.append(name) or (user_directories._NAME.fullmatch(name) and 0)
+    )
+    assert list(user_directories.folders(store, where, Trust(frozenset({STRANGER})))) == []
+    assert len(looked) == user_directories.MAX_LISTED

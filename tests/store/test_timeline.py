@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from storekit import SECTIONS, header, key, open_store
 
 from nbcache import counting
-from nbcache.store import folding, layout, reasons, usage
-from nbcache.store.folding import DAY, HOUR, Past
+from nbcache.store import layout, reasons, usage, usage_sums
+from nbcache.store.usage_sums import DAY, HOUR, Past
 
 NOW = 1_800_000_000.0
 RECORD = {
@@ -95,7 +95,7 @@ def test_a_function_changes_when_its_key_does():
 
 def test_functions_are_bounded_by_what_they_cost_and_by_how_often_they_change():
     past = Past()
-    for number in range(folding.MAX_COSTLY):
+    for number in range(usage_sums.MAX_COSTLY):
         past.add(record(builds=[{"key": key("a"), "function": f"dear{number}", "seconds": 100.0}]), NOW, anything, NOW)
     for turn in range(3):
         past.add(record(builds=[{"key": key(turn), "function": "cheap:changing", "seconds": 0.1}]), NOW, anything, NOW)
@@ -104,9 +104,9 @@ def test_functions_are_bounded_by_what_they_cost_and_by_how_often_they_change():
         past.add(record(builds=forged), NOW, anything, NOW)
     assert len(past.functions) < 20_000
     kept = json.loads(past.encode(NOW))["functions"]
-    assert len(kept) == folding.MAX_COSTLY + folding.MAX_CHANGING
+    assert len(kept) == usage_sums.MAX_COSTLY + usage_sums.MAX_CHANGING
     assert "cheap:changing" in kept
-    assert sum(name.startswith("dear") for name in kept) == folding.MAX_COSTLY
+    assert sum(name.startswith("dear") for name in kept) == usage_sums.MAX_COSTLY
 
 
 def test_it_never_grows_beyond_what_is_read():
@@ -116,13 +116,13 @@ def test_it_never_grows_beyond_what_is_read():
         **dict.fromkeys(("saved_seconds", "built_seconds"), 9e15),
         "misses": dict.fromkeys([*reasons.MISSES, "else"], 1 << 53),
     }
-    for hours in range(folding.DAYS * 24):
+    for hours in range(usage_sums.DAYS * 24):
         past.add(record(**most, builds=[]), NOW - hours * HOUR, anything, NOW)
     names = [{"key": key("a"), "function": f"{n}\U0001f600" * 200, "seconds": 1.0} for n in range(8000)]
     past.add(record(builds=names), NOW, anything, NOW)
     data = past.encode(NOW)
     assert len(data) < 2 << 20
-    assert len(again(past).hours) == folding.HOURS + folding.DAYS - folding.HOURS // 24
+    assert len(again(past).hours) == usage_sums.HOURS + usage_sums.DAYS - usage_sums.HOURS // 24
 
 
 @given(json_values)
@@ -137,7 +137,7 @@ def test_another_version_is_begun_anew(tmp_path, data):
     (tmp_path / layout.USAGE_TOTAL).write_bytes(data)
     assert Past.read(store.path).hours == {}
     os.utime(store.write_usage(RECORD), (NOW - DAY, time.time() - DAY))
-    assert folding.fold(store.path, lambda _: True) == 1
+    assert usage_sums.fold(store.path, lambda _: True) == 1
     assert len(Past.read(store.path).hours) == 1
 
 
@@ -147,7 +147,7 @@ def test_folding_keeps_when_it_was(tmp_path):
     for _ in range(3):
         os.utime(store.write_usage(RECORD), (yesterday, yesterday))
     store.write_usage(RECORD)
-    assert folding.fold(store.path, lambda _: True) == 3
+    assert usage_sums.fold(store.path, lambda _: True) == 3
     past = Past.read(store.path)
     assert [(each["hit_count"], each["processes"]) for each in past.hours.values()] == [(9, 3)]
     assert list(past.functions) == ["m:f (int64,)"]
@@ -156,17 +156,17 @@ def test_folding_keeps_when_it_was(tmp_path):
 def test_on_a_full_disk_nothing_counts_twice(tmp_path, monkeypatch):
     store = open_store(tmp_path)
     os.utime(store.write_usage(RECORD), (NOW - DAY, time.time() - DAY))
-    folding.fold(store.path, lambda _: True)
+    usage_sums.fold(store.path, lambda _: True)
     os.utime(store.write_usage(RECORD), (NOW - DAY, time.time() - DAY))
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folding.atomic, "write_file", full)
+    monkeypatch.setattr(usage_sums.atomic, "write_file", full)
     for _ in range(3):
-        folding.fold(store.path, lambda _: True)
+        usage_sums.fold(store.path, lambda _: True)
     monkeypatch.undo()
-    folding.fold(store.path, lambda _: True)
+    usage_sums.fold(store.path, lambda _: True)
     assert usage.merge(usage.read(store.path))["hit_count"] == 6
     assert sum(each["hit_count"] for each in Past.read(store.path).hours.values()) == 6
 
@@ -174,7 +174,7 @@ def test_on_a_full_disk_nothing_counts_twice(tmp_path, monkeypatch):
 def test_beginning_to_count_anew_leaves_the_past(tmp_path):
     store = open_store(tmp_path)
     store.write_usage(RECORD)
-    folding.forget(store.path, lambda _: True)
+    usage_sums.forget(store.path, lambda _: True)
     past = Past.read(store.path)
     assert (past.total["hit_count"], list(past.total["last_use"])) == (0, [key("a")])
     assert [each["hit_count"] for each in past.hours.values()] == [3]
@@ -190,7 +190,7 @@ def test_evictions_are_counted_by_whoever_evicts(tmp_path):
     assert (told["evicted"], told["evicted_bytes"], told["processes"]) == (len(plan.remove), plan.freed, 0)
     assert store.gc(size).remove == ()
     assert usage.merge(usage.read(store.path))["evicted"] == len(plan.remove)
-    folding.fold(store.path, lambda _: True, age=-1)
+    usage_sums.fold(store.path, lambda _: True, age=-1)
     assert [each["evicted_bytes"] for each in Past.read(store.path).hours.values()] == [plan.freed]
 
 

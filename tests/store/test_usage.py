@@ -11,7 +11,7 @@ from nbtest.usage import load, paths
 from storekit import key, mode, open_store
 
 from nbcache import process
-from nbcache.store import directory, folding, layout, usage
+from nbcache.store import directory, layout, usage, usage_sums
 
 RECORD = {
     "start": 100.0,
@@ -127,7 +127,7 @@ def test_folding_keeps_the_sums_and_the_last_uses(store):
         os.utime(path, (1000 + number, 1000 + number))
     fresh = store.write_usage(RECORD)
     before = usage.merge(usage.read(store.path))
-    assert folding.fold(store.path, lambda name: name != key("b")) == 5
+    assert usage_sums.fold(store.path, lambda name: name != key("b")) == 5
     assert os.listdir(f"{store.path}/{layout.USAGE}") == [os.path.basename(fresh)]
     total = usage.read_total(store.path)
     assert total["last_use"] == {key("a"): 1004.0}
@@ -138,16 +138,16 @@ def test_folding_keeps_the_sums_and_the_last_uses(store):
     assert usage.last_use(usage.read(store.path))[key("a")] > 1e9
     # Again, on top of what was folded.
     os.utime(fresh, (1, 1))
-    assert folding.fold(store.path, lambda _: True) == 1
+    assert usage_sums.fold(store.path, lambda _: True) == 1
     assert usage.merge(usage.read(store.path))["hit_count"] == 18
-    assert folding.fold(store.path, lambda _: True) == 0
+    assert usage_sums.fold(store.path, lambda _: True) == 0
 
 
 def test_folding_a_part(store, monkeypatch):
     for _ in range(5):
         os.utime(store.write_usage(RECORD), (1, 1))
     monkeypatch.setattr(usage, "MAX_RECORDS", 2)
-    assert [folding.fold(store.path, lambda _: True) for _ in range(4)] == [2, 2, 1, 0]
+    assert [usage_sums.fold(store.path, lambda _: True) for _ in range(4)] == [2, 2, 1, 0]
     monkeypatch.undo()
     assert usage.merge(usage.read(store.path))["processes"] == 5
 
@@ -155,7 +155,7 @@ def test_folding_a_part(store, monkeypatch):
 def test_folding_discards_old_garbage_but_not_new(store):
     old, new = junk(store, "old.json", b"x"), junk(store, "new.json", b"x")
     os.utime(old, (1, 1))
-    assert folding.fold(store.path, lambda _: True) == 0
+    assert usage_sums.fold(store.path, lambda _: True) == 0
     assert not os.path.exists(old)
     assert os.path.exists(new)
 
@@ -164,7 +164,7 @@ def test_a_damaged_sum_is_replaced(store):
     with open(f"{store.path}/{layout.USAGE_TOTAL}", "wb") as file:
         file.write(b"{broken")
     os.utime(store.write_usage(RECORD), (1, 1))
-    assert folding.fold(store.path, lambda _: True) == 1
+    assert usage_sums.fold(store.path, lambda _: True) == 1
     assert usage.read_total(store.path)["hit_count"] == 3
 
 
@@ -254,12 +254,12 @@ def test_a_sum_that_is_too_large_for_the_end_of_a_process_is_left_alone(store):
 
 
 def test_folding_in_steps(store, monkeypatch):
-    monkeypatch.setattr(folding, "FOLD_STEP", 4 << 20)
+    monkeypatch.setattr(usage_sums, "FOLD_STEP", 4 << 20)
     old(store, 10, **LARGE)
     sums = []
     write = usage.atomic.write_file
     monkeypatch.setattr(usage.atomic, "write_file", lambda path, *a, **b: sums.append(path) or write(path, *a, **b))
-    assert folding.fold_all(store.path, lambda _: True) == 10
+    assert usage_sums.fold_all(store.path, lambda _: True) == 10
     assert sums.count(f"{store.path}/{layout.USAGE_TOTAL}") == 3
     assert usage.read_total(store.path)["processes"] == 10
 
@@ -270,7 +270,7 @@ def test_keys_that_nobody_has_are_not_kept(store):
     used = usage.last_use(usage.read(store.path), {key()}.__contains__)
     assert set(used) == {key()}
     asked = []
-    folding.fold(store.path, lambda name: asked.append(name) or name == key())
+    usage_sums.fold(store.path, lambda name: asked.append(name) or name == key())
     assert set(usage.read_total(store.path)["last_use"]) == {key()}
     assert len(asked) <= 10_000 + 2
 
@@ -287,7 +287,7 @@ def test_what_cannot_be_removed_is_not_counted_twice(place):
         try:
             os.setuid(65534)
             theirs = old(store, 1)
-            os._exit(0 if folding.fold(store.path, lambda _: True) == 1 and not os.path.exists(theirs[0]) else 1)
+            os._exit(0 if usage_sums.fold(store.path, lambda _: True) == 1 and not os.path.exists(theirs[0]) else 1)
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -298,7 +298,7 @@ def test_what_cannot_be_removed_is_not_counted_twice(place):
 def test_folding_without_permission_changes_nothing(store, monkeypatch):
     os.utime(store.write_usage(RECORD), (1, 1))
     monkeypatch.setattr(usage.atomic, "write_file", lambda *_, **__: (_ for _ in ()).throw(OSError(13, "no")))
-    assert folding.fold(store.path, lambda _: True) == 0
+    assert usage_sums.fold(store.path, lambda _: True) == 0
     assert len(list(usage.read(store.path))) == 1
 
 
@@ -312,4 +312,4 @@ def test_gc_folds(store):
 def test_no_store_no_records(tmp_path):
     assert list(usage.read(str(tmp_path / "none"))) == []
     assert usage.write(str(tmp_path / "none"), RECORD) is None
-    assert folding.fold(str(tmp_path / "none"), lambda _: True) == 0
+    assert usage_sums.fold(str(tmp_path / "none"), lambda _: True) == 0

@@ -5,9 +5,9 @@ import os
 import stat
 
 from nbcache.config import Settings
+from nbcache.setting_syntax import read
 from nbcache.store.directory import Store
 from nbcache.store.entry import Header
-from nbcache.values import read
 
 SECTIONS = {"meta": b"m" * 100, "object": b"\x7fELF" * 500, "components": b"{}" * 50, "bitcode": b"BC\xc0\xde" * 100}
 

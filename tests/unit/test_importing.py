@@ -9,8 +9,8 @@ import pytest
 
 import _nbcache
 from nbcache.daemon import interpreters
+from nbcache.file_trust import Trust
 from nbcache.importing import Paths, TrustedFinder, UntrustedError
-from nbcache.trust import Trust
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root: changes owners")
 STRANGER = 4321
@@ -28,7 +28,7 @@ def code(place):
 def imported(path, name="victim"):
     """What a fresh process that guards its imports gets; or why not."""
     program = (
-        "import sys; from nbcache import importing; from nbcache.trust import Trust\n"
+        "import sys; from nbcache import importing; from nbcache.file_trust import Trust\n"
         "importing.guard(Trust()); sys.path.insert(0, sys.argv[1])\n"
         "try: print(__import__(sys.argv[2]).WHO)\n"
         "except importing.UntrustedError as error: print(error)\n"

@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
-from nbcache import errors, passing
+from nbcache import errors, passing_exceptions
 
 
 def test_exceptions_that_are_imported_late_are_the_very_same():
     for name in ("NbcacheError", "PublicationError", "ManifestError", "ImageError", "BadKeyError"):
-        assert getattr(passing.errors, name) is getattr(errors, name)
+        assert getattr(passing_exceptions.errors, name) is getattr(errors, name)
 
 
 def test_nobody_has_them_who_neither_raises_nor_catches_one():

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
+from nbcache.file_trust import Trust
 from nbcache.protocol import profiles, requests
 from nbcache.protocol.profiles import Head, Profile, Unit
 from nbcache.store import content, layout
-from nbcache.trust import Trust
 
 NAME = "ab" * 16
 

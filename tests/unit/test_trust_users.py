@@ -13,12 +13,12 @@ from nbtest.users import GROUP, GROUP_OBJ, MASK, NO_ID, OTHER, USER, USER_OBJ
 from storekit import SECTIONS, find, header, open_store
 
 import nbcache.store.locks
-import nbcache.store.publish
+import nbcache.store.slots
 import nbcache.store.usage  # noqa: F401
 from nbcache.config import Settings
+from nbcache.file_trust import Trust
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
-from nbcache.trust import Trust
 
 NEW_USER_NAMESPACE = 0x10000000
 BOTH = ["entry", "shard"]
@@ -158,7 +158,7 @@ def test_a_database_of_users_that_does_not_list_everybody(place, owner):
     """Who else is in the group can't be known then."""
     program = f"""
 import os, pwd
-from nbcache.trust import Trust
+from nbcache.file_trust import Trust
 me = pwd.getpwuid({owner.pw_uid})
 pwd.getpwall = lambda: []
 os.chown({str(place)!r}, me.pw_uid, me.pw_gid)

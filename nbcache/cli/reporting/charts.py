@@ -6,13 +6,13 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.cli.text import duration
-from nbcache.store import folding, reasons
+from nbcache.store import reasons, usage_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nbcache.store.folding import Past
     from nbcache.store.usage import Record
+    from nbcache.store.usage_sums import Past
 
 HOUR: Final = 3600.0
 DAY: Final = 86400.0
@@ -48,7 +48,7 @@ def columns_of(past: Past, now: float) -> tuple[float, list[Column]]:
         return HOUR, []
     span = now - min(past.hours) * HOUR
     # What is long ago is known by the day.
-    length = HOUR if span <= folding.HOURS * HOUR else DAY
+    length = HOUR if span <= usage_sums.HOURS * HOUR else DAY
     step = next((each for each in STEPS if each >= length and span / each <= COLUMNS), STEPS[-1])
     return step, _grouped(past.hours, step, now)
 

@@ -16,7 +16,7 @@ from nbcache.cli.explain import differing, name_of
 from nbcache.protocol import heartbeats
 from nbcache.store import evict, layout, pins, reasons, usage
 from nbcache.store.folders import Folder
-from nbcache.store.folding import Function, Past
+from nbcache.store.usage_sums import Function, Past
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,12 +8,12 @@ import time
 from typing import TYPE_CHECKING, Final
 
 import nbcache
-from nbcache.cli.place import open_store, settings_of
 from nbcache.cli.reporting import charts
 from nbcache.cli.reporting.gather import MOST_TEXT, gather
+from nbcache.cli.store_option import open_store, settings_of
 from nbcache.cli.text import CommandError, ago, plural, printable, size
 from nbcache.cli.upkeep import parse_size
-from nbcache.plain import one_line
+from nbcache.one_line import one_line
 from nbcache.store import atomic, entry, reasons, usage
 
 if TYPE_CHECKING:

@@ -22,13 +22,13 @@ import numpy as np
 from numba import njit
 from numba.core import ir_utils, types
 
-from nbcache.glue import marks
-from nbcache.glue.identity.idle import is_installed
+from nbcache.glue import own_attributes
+from nbcache.glue.identity.marked_packages import is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from nbcache.glue.identity.reach import Reach
+    from nbcache.glue.identity.counterparts import Reach
 
 Owner = tuple[Any, ...]
 """Whose address: (kind, reference), or a name: ("native" or "exported", module, name), ("closure", recipe), ("library",
@@ -83,7 +83,7 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
             return named
         found = _owners(value, reach.objects())
     if {kind for kind, _id in found} == {"function"}:
-        from nbcache.glue.identity.libraries import place_of
+        from nbcache.glue.identity.c_libraries import place_of
 
         place = place_of(value)
         if place is not None:
@@ -96,7 +96,7 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
 
 def _installed(value: int) -> tuple[Owner, Address] | None:
     """The place of what lies in a library of an installed package."""
-    from nbcache.glue.identity.libraries import file_of, place_of
+    from nbcache.glue.identity.c_libraries import file_of, place_of
 
     place = place_of(value) if is_installed(file_of(value)) else None
     return None if place is None else (("library", tuple(place)), Address(value, None))
@@ -122,7 +122,7 @@ def owner_of_closure(value: int, closures: Iterable[Any], reach: Reach) -> tuple
     """The same for dispatchers that Numba made of closures on the way."""
     for dispatcher in closures:
         if id(dispatcher) == value:
-            code, *texts = vars(dispatcher.py_func)[marks.RECIPE]
+            code, *texts = vars(dispatcher.py_func)[own_attributes.RECIPE]
             place = reach.place_of(code)
             return None if place is None else (("closure", (*place, *texts)), Address(value, dispatcher))
     return None
@@ -176,7 +176,7 @@ def _named(owner: Owner, reach: Callable[[], Reach]) -> Address:
 
 
 def _address_at(place: tuple[Any, ...], reach: Callable[[], Reach]) -> Address:
-    from nbcache.glue.identity.libraries import Place, address_at
+    from nbcache.glue.identity.c_libraries import Place, address_at
 
     where = Place._make(place)
     if address_at(where) is None:
@@ -201,10 +201,10 @@ def _addresses_of(obj: Any, *, making: bool = False) -> list[tuple[str, int]]:
     elif type(obj).__module__ == "numba.core.ccallback":
         found.append(("wrapper", obj._wrapper_address))
     else:
-        from nbcache.glue.identity import foreign  # what follows on arrays needs none of it
+        from nbcache.glue.identity import c_functions  # what follows on arrays needs none of it
 
-        if foreign.is_ctypes_function(obj) or foreign.is_cffi_function(obj):
-            found.append(("function", foreign.address_of(obj)))
+        if c_functions.is_ctypes_function(obj) or c_functions.is_cffi_function(obj):
+            found.append(("function", c_functions.address_of(obj)))
     return found
 
 
@@ -219,18 +219,18 @@ def _box_of(class_type: types.ClassType, *, making: bool) -> Any | None:
 
 
 def _native(value: int) -> tuple[Owner, Address] | None:
-    from nbcache.glue.identity import foreign
+    from nbcache.glue.identity import c_functions
 
     for name, module in sorted(sys.modules.items()):
         if name.startswith("numba."):
             for attribute, function in sorted(vars(module).items()):
-                if foreign.is_ctypes_function(function) and foreign.address_of(function) == value:
+                if c_functions.is_ctypes_function(function) and c_functions.address_of(function) == value:
                     return ("native", name, attribute), Address(value, function)
     return None
 
 
 def _native_address(module: str, name: str) -> Address:
-    from nbcache.glue.identity import foreign
+    from nbcache.glue.identity import c_functions
 
     if module == "numba.np.ufunc.parallel":
         from nbcache.glue import threads
@@ -238,7 +238,7 @@ def _native_address(module: str, name: str) -> Address:
         # It has these from the moment the threads are there, and compiling would have launched them.
         threads.launch()
     function = getattr(sys.modules[module], name)
-    return Address(foreign.address_of(function), function)
+    return Address(c_functions.address_of(function), function)
 
 
 def _exported(value: int) -> tuple[Owner, Address] | None:

@@ -17,18 +17,18 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.process import os, time
 from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from nbcache.glue.capture.code_that_ran import Running
     from nbcache.glue.capture.roles import Listener, OpenUnit, PausedListener, Registrar
-    from nbcache.glue.capture.running import Running
-    from nbcache.glue.identity.consulted import Consulted, Names
-    from nbcache.glue.identity.past import Given
-    from nbcache.glue.identity.reach import Reach
+    from nbcache.glue.identity.asked_names import Consulted, Names
+    from nbcache.glue.identity.counterparts import Reach
+    from nbcache.glue.identity.dispatcher_past import Given
 
 
 class Effect(Record):
@@ -122,7 +122,7 @@ class Frame:
                 return self.unit.reaching(names)
             except Exception as raised:  # noqa: BLE001  what has changed into something that nobody can identify
                 let_pass(raised)
-                from nbcache.glue.identity.changes import CHANGED
+                from nbcache.glue.identity.differences import CHANGED
 
                 self.taint = self.taint or f"{CHANGED} ({raised})"
                 return None
@@ -205,7 +205,7 @@ class FrameStack(threading.local):
         """Open *frame*."""
         frame.outer = self.top()
         if frame.outer is None:
-            from nbcache.glue.capture.running import running
+            from nbcache.glue.capture.code_that_ran import running
 
             self._running = running
             running.set_out()

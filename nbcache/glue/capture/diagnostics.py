@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from numba.core.errors import NumbaWarning
 from numba.core.ir import Loc
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.capture import placeholders
 from nbcache.glue.capture.compilations import Caveat
-from nbcache.glue.identity.state import LISTENED_TO
+from nbcache.glue.identity.process_state import LISTENED_TO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,7 +50,7 @@ class Watch:
         for name in LISTENED_TO:
             original = getattr(warnings, name)
             replacement = getattr(self, f"_{name}")(original)
-            marks.listen_for(original, replacement)
+            own_attributes.listen_for(original, replacement)
             self._replaced.append((name, original, replacement))
             setattr(warnings, name, replacement)
 

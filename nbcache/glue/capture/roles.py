@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from nbcache.glue.identity.consulted import Consulted
-    from nbcache.glue.identity.reach import Reach
+    from nbcache.glue.identity.asked_names import Consulted
+    from nbcache.glue.identity.counterparts import Reach
 
 
 class OpenUnit(Protocol):

@@ -40,7 +40,7 @@ from numba.core import event
 import _nbcache
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.roots import is_standard, package_roots
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.process import is_frozen
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from numba.cuda.descriptor import cuda_target
 from numba.cuda.dispatcher import CUDADispatcher
 
 from nbcache.capabilities import spelt
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.cuda import load
-from nbcache.glue.cuda.births import Births, DeferredOverload
+from nbcache.glue.cuda.device_past import Births, DeferredOverload
 from nbcache.glue.cuda.registrations import CudaRegistrations
 from nbcache.glue.cuda.toolkit import KernelConditions, capability
 from nbcache.glue.cuda.units import CudaUnit
@@ -172,7 +172,7 @@ def devices(original: Any, known: CudaCompilations) -> Any:
             compile_now = _deferred(compile_noted, known, args, return_type)
             overload = DeferredOverload(self, args, signature, compile_now)
             self.overloads[args] = overload
-            marks.keep_birth(self, args, birth)
+            own_attributes.keep_birth(self, args, birth)
             known.births.defer(overload)
             return overload
         from nbcache.glue.cuda import pack

@@ -15,7 +15,7 @@ from nbcache.glue.entries.load import open_entry
 from nbcache.glue.entries.verdicts import Unloadable
 
 if TYPE_CHECKING:
-    from nbcache.glue.cuda.births import Births
+    from nbcache.glue.cuda.device_past import Births
     from nbcache.glue.cuda.units import CudaUnit
     from nbcache.glue.entries.meta import Read
 
@@ -88,9 +88,9 @@ def _open(unit: CudaUnit, read: Read, births: Births, kind: Any) -> tuple[bytes,
 def _is_same_toolkit(meta: KernelMeta) -> bool:
     """Whether what only some kernels are made of is what it was."""
     if meta.headers:
-        from nbcache.glue.cuda import linked
+        from nbcache.glue.cuda import linked_files
 
-        if meta.headers != linked.headers_identity():
+        if meta.headers != linked_files.headers_identity():
             return False
     return not meta.cudadevrt or meta.cudadevrt == cudadevrt()
 

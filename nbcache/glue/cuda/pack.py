@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.capabilities import spelt
 from nbcache.glue.capture import diagnostics
-from nbcache.glue.cuda import linked
+from nbcache.glue.cuda import linked_files
 from nbcache.glue.cuda.cubin import resources
 from nbcache.glue.cuda.library import packed_texts
 from nbcache.glue.cuda.meta import CUDA_META_VERSION, DeviceMeta, Exceptions, KernelMeta
@@ -17,11 +17,11 @@ from nbcache.glue.entries.pack import definitions_in, encoded, look_again
 from nbcache.glue.entries.pickling import dumps
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.cuda.births import Births
+    from nbcache.glue.cuda.device_past import Births
     from nbcache.glue.cuda.units import CudaUnit
 
 _NOTHING_ASKED = Asked(b"", {}, b"")
@@ -79,7 +79,7 @@ def _meta_of(
     if library.referenced_objects:
         msg = "it refers to an array on the device that is a global or captured"
         raise Unstorable(msg)
-    if linked.calls_others(library):
+    if linked_files.calls_others(library):
         msg = "it links code with something that is called when it is loaded or unloaded"
         raise Unstorable(msg)
     return KernelMeta(
@@ -94,7 +94,7 @@ def _meta_of(
         nvvm_options=tuple(library._nvvm_options.items()),
         linker_info=library._linkerinfo_cache.get(unit.cc, ""),
         exceptions=exceptions,
-        headers=linked.headers_identity() if linked.verify(unit, library) else "",
+        headers=linked_files.headers_identity() if linked_files.verify(unit, library) else "",
         cudadevrt=cudadevrt() if library.needs_cudadevrt else "",
         caveats=diagnostics.pack(frame),
     )

@@ -30,7 +30,7 @@ from numba.cuda.models import cuda_data_manager
 from numba.cuda.typing import templates
 from numba.cuda.typing.typeof import typeof_impl
 
-from nbcache.glue.identity.consulted import spelling_of
+from nbcache.glue.identity.asked_names import spelling_of
 from nbcache.glue.identity.ownership import (
     address,
     cell_values,

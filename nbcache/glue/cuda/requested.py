@@ -1,7 +1,7 @@
 """Kernels and device functions as requests: as `nbcache.glue.requests.requested`, for CUDA.
 
 A request says the compute capability and what identifies the toolkit. Whoever carries it out needs no GPU: a stand-in
-answers for the device (`nbcache.glue.cuda.standin`).
+answers for the device (`nbcache.glue.cuda.absent_gpu`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numba.cuda.compiler import ExternFunction, declare_device_function
 from numba.cuda.dispatcher import CUDADispatcher
 
 from nbcache import capabilities
-from nbcache.glue import marks
-from nbcache.glue.cuda import seams, standin
+from nbcache.glue import own_attributes
+from nbcache.glue.cuda import absent_gpu, seams
 from nbcache.glue.cuda.toolkit import capability, toolchain_components
 from nbcache.glue.identity.describe_cuda import declaration_of
 from nbcache.glue.identity.node import Unidentifiable
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Callable, Iterable
 
+    from nbcache.file_trust import Trust
     from nbcache.glue.cuda.compiling import CudaCompilations
     from nbcache.glue.cuda.units import CudaUnit
-    from nbcache.trust import Trust
 
 _TOOLKIT = ("toolchain/numba-cuda", "toolchain/cuda-core", "toolchain/cuda-bindings", "toolkit/")
 """The components of a key that say what compiles, beside what every function's key says."""
@@ -108,7 +108,7 @@ def _made_again(obj: Any) -> Any | None:
 
 def _declared_type(dispatcher: Any, args: Any) -> Any:
     """The return type that a device function was declared with for these arguments; None if it was left open."""
-    birth = marks.birth_of(dispatcher, args)
+    birth = own_attributes.birth_of(dispatcher, args)
     return dispatcher.overloads[args].signature.return_type if birth is not None and birth.declared else None
 
 
@@ -166,7 +166,7 @@ def become_device(cc: str) -> CudaCompilations:
     if known is None:
         msg = "kernels aren't cached in this process"
         raise EnvironmentRefusedError(msg)
-    standin.install(capabilities.named(cc))
+    absent_gpu.install(capabilities.named(cc))
     return known
 
 

@@ -19,7 +19,7 @@ from nbcache.glue.capture import witness
 from nbcache.glue.cuda import compiling
 from nbcache.glue.cuda.compiling import CudaCompilations
 from nbcache.glue.replacing import Seam
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 
 if TYPE_CHECKING:
     from nbcache.glue.cuda.policy import KernelSession

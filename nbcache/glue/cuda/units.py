@@ -14,9 +14,9 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.bytecode import nested_codes
-from nbcache.glue.identity.changes import node_components
 from nbcache.glue.identity.describe_functions import function_name
-from nbcache.glue.keys.parts import CONDITIONS
+from nbcache.glue.identity.differences import node_components
+from nbcache.glue.keys.key_parts import CONDITIONS
 from nbcache.glue.keys.units import Unit
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nbcache.glue.cuda.registrations import CudaRegistrations
     from nbcache.glue.cuda.toolkit import KernelConditions
     from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.parts import Part
+    from nbcache.glue.keys.key_parts import Part
 
 CUDA_KEY_VERSION = 5
 

@@ -14,12 +14,12 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from nbcache import elf
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.capture.addresses import has_bare, has_state
 from nbcache.glue.entries.meta import Callee, Symbols
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.keys import targets
-from nbcache.passing import suppressed
+from nbcache.passing_exceptions import suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ def callees_of(library: Any) -> list[Callee]:
 
     Raises Unstorable.
     """
-    found: list[Callee] = marks.once(library, marks.CALLEES, lambda: list(_called_by(library)))
+    found: list[Callee] = own_attributes.once(library, own_attributes.CALLEES, lambda: list(_called_by(library)))
     return found
 
 
@@ -83,7 +83,7 @@ def _linked(library: Any) -> Iterator[Any]:
             open_libraries.pop()
             if behind:
                 done = behind.pop()
-                yield from () if done._linking_libraries else getattr(done, marks.CALLEES, ())
+                yield from () if done._linking_libraries else getattr(done, own_attributes.CALLEES, ())
                 yield done
 
 
@@ -111,7 +111,9 @@ def _has_object(library: Any) -> bool:
 def _symbols_of(library: Any) -> elf.Symbols:
     if isinstance(library, Callee):
         return _parsed(library.code)
-    found: elf.Symbols = marks.once(library, marks.SYMBOLS, lambda: _parsed(bytes(library._get_compiled_object())))
+    found: elf.Symbols = own_attributes.once(
+        library, own_attributes.SYMBOLS, lambda: _parsed(bytes(library._get_compiled_object()))
+    )
     return found
 
 
@@ -131,7 +133,9 @@ def _own_functions(library: Any) -> list[str]:
 def _is_exact(library: Any) -> bool:
     if isinstance(library, Callee):
         return False
-    if marks.has_meta(library):  # to print its module takes longer than to load it
-        return bool(marks.meta_of(library)[0].is_exact)
-    found: bool = marks.once(library, marks.EXACT, lambda: targets.is_exact(str(library._final_module)))
+    if own_attributes.has_meta(library):  # to print its module takes longer than to load it
+        return bool(own_attributes.meta_of(library)[0].is_exact)
+    found: bool = own_attributes.once(
+        library, own_attributes.EXACT, lambda: targets.is_exact(str(library._final_module))
+    )
     return found

@@ -22,7 +22,7 @@ import zlib
 from array import array
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.entries.library import StoredLibrary
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def note(library: Any, text: str) -> None:
     Text of llvmlite's and of LLVM's differ, so those who compare have to have the same of the two.
     """
     added = _of_wrapper(_nameless(text)) if text.startswith(_WRAPPERS) else _of_text(text)
-    exact, loose = getattr(library, marks.OWN_IR, (b"", b""))
-    setattr(library, marks.OWN_IR, (exact + added[0], loose + added[1]))
+    exact, loose = getattr(library, own_attributes.OWN_IR, (b"", b""))
+    setattr(library, own_attributes.OWN_IR, (exact + added[0], loose + added[1]))
 
 
 def _nameless(text: str) -> str:
@@ -229,7 +229,7 @@ def _parts(text: str) -> tuple[list[str], list[str]]:
 
 def _digests_of(library: Any) -> bytes | None:
     """The version and both digests of a library with all that is linked into it."""
-    found: bytes | None = marks.once(library, marks.IR, lambda: _combined(library))
+    found: bytes | None = own_attributes.once(library, own_attributes.IR, lambda: _combined(library))
     return found
 
 
@@ -237,7 +237,7 @@ def _combined(library: Any) -> bytes | None:
     if isinstance(library, StoredLibrary):
         section = library._read(SECTION)
         return section[: _OF_CODE.start] if section is not None and can_be_compared(section) else None
-    own = getattr(library, marks.OWN_IR, None)
+    own = getattr(library, own_attributes.OWN_IR, None)
     linked = {_digests_of(each) for each in library._linking_libraries}
     if own is None or None in linked:
         return None

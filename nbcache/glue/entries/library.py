@@ -20,7 +20,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.funcdesc import FunctionDescriptor
 from numba.core.runtime import rtsys
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.process import time
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class StoredLibrary(JITCodeLibrary):
             if not codegen._engine.is_symbol_defined(callee.function):
                 self._add(callee.code, callee.symbols)
         if callees:
-            setattr(self, marks.CALLEES, callees)
+            setattr(self, own_attributes.CALLEES, callees)
         self._add(code, symbols)
         self._finalized = True
 
@@ -104,7 +104,7 @@ class StoredLibrary(JITCodeLibrary):
             elif self in _being_made:
                 # One half of a recursion links the other. What was loaded defines it, for this process alone.
                 for half in _being_made[_being_made.index(self) + 1 :]:
-                    marks.taint(half, "one of its callees was damaged or gone")
+                    own_attributes.taint(half, "one of its callees was damaged or gone")
                 return llvm.parse_assembly("")
             else:
                 self._shared_module = self._of_another("_get_module_for_linking")

@@ -12,7 +12,7 @@ from numba.core import compiler, funcdesc, typing
 from numba.core.environment import Environment, lookup_environment
 from numba.core.generators import GeneratorDescriptor
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.entries.externals import provide
 from nbcache.glue.entries.inspection import Annotation, Inspection, LoadedDescriptor, Metadata
 from nbcache.glue.entries.library import RenamedLibrary, StoredLibrary, abort_unresolved, entry_point
@@ -28,14 +28,14 @@ from nbcache.glue.entries.meta import (
     Symbols,
 )
 from nbcache.glue.entries.verdicts import InUse, Unloadable
-from nbcache.glue.identity.consulted import Consulted
+from nbcache.glue.identity.asked_names import Consulted
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.watched import are_same
 from nbcache.glue.keys.conditions import META_VERSION
 from nbcache.glue.keys.flags import flag_parts
 from nbcache.glue.keys.units import Unit
-from nbcache.glue.marks import belongs_to, hold
+from nbcache.glue.own_attributes import belongs_to, hold
 from nbcache.records import Record
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def unpack(
     abort_unresolved(target_context)
     belongs_to(library, unit)
     hold(library, opened.held)
-    marks.keep_meta(library, meta, opened.definitions)
+    own_attributes.keep_meta(library, meta, opened.definitions)
     return _assemble(unit, target_context, meta, library), meta
 
 
@@ -133,7 +133,7 @@ def unpack_library(unit: LibraryUnit, read: Read, rebuild: Callable[[], Any]) ->
     meta = LibraryMeta.unpacked(opened.fields)
     library = load_library(unit.target_context, meta, opened.code, read, rebuild)
     hold(library, opened.held)
-    marks.keep_meta(library, meta, opened.definitions)
+    own_attributes.keep_meta(library, meta, opened.definitions)
     return library, meta.function
 
 
@@ -229,7 +229,7 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
     Object-mode code looks up globals in its environment while it runs, and an exception blames the
     lines of the function that the code was bound to first.
     """
-    meta, definitions = marks.meta_of(library)
+    meta, definitions = own_attributes.meta_of(library)
     if meta.objectmode or meta.has_blocks or unit.flags.force_pyobject:
         return None
     unit.maker.meet(meta.consulted.packed, meta.consulted.declined)
@@ -299,7 +299,7 @@ _copied: tuple[tuple[Any, bytes], list[Any], Any] = (None, b""), [], None
 
 def settle_stencil(stencil: Any, cres: Any) -> None:
     """Leave a stencil as compiling it would: with the neighborhood that its kernel reaches."""
-    marks.learn_neighborhood(stencil, marks.meta_of(cres.library)[0].neighborhood)
+    own_attributes.learn_neighborhood(stencil, own_attributes.meta_of(cres.library)[0].neighborhood)
 
 
 def _rebuilt(unit: Unit, build: str, meta: Meta) -> Any:
@@ -404,4 +404,4 @@ def _bind_environments(library: StoredLibrary, environments: Environments) -> No
         # With the module, as the callee's own result would be.
         kept += environment, sys.modules.get(module)
     # The code holds bare pointers to these.
-    marks.keep_environments(library, kept)
+    own_attributes.keep_environments(library, kept)

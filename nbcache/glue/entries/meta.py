@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from numba.core import types
 from numba.core.errors import ForceLiteralArg
 
-from nbcache.glue.identity.consulted import Consulted
+from nbcache.glue.identity.asked_names import Consulted
 from nbcache.glue.identity.ownership import is_numba_type
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.overloads.uses import Uses
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numba.core.dispatcher import LiftedLoop
 
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
-    from nbcache.glue.identity.consulted import Ask
+    from nbcache.glue.identity.asked_names import Ask
 
     LibraryUnit = RuntimeUnit | WrapperUnit
 

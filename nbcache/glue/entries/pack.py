@@ -18,7 +18,7 @@ from numba.core.dispatcher import LiftedLoop
 from numba.core.environment import lookup_environment
 from numba.core.typed_passes import _reload_parfors
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.capture import diagnostics, placeholders
 from nbcache.glue.capture.addresses import has_bare, has_state
 from nbcache.glue.capture.compilations import Effect, build_in
@@ -38,14 +38,14 @@ from nbcache.glue.entries.meta import (
 )
 from nbcache.glue.entries.pickling import constants, dumps
 from nbcache.glue.entries.verdicts import Unstorable
-from nbcache.glue.identity.consulted import Consulted
+from nbcache.glue.identity.asked_names import Consulted
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.keys import targets
 from nbcache.glue.keys.conditions import META_VERSION
 from nbcache.glue.keys.key_maker import HIDDEN_LOOPS
 from nbcache.glue.keys.units import StencilUnit, Unit
-from nbcache.glue.marks import taint_of
-from nbcache.passing import let_pass
+from nbcache.glue.own_attributes import taint_of
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -176,7 +176,7 @@ def _sections(
         sections[front_end.SECTION] = front
     # Not of _get_module_for_linking(): that makes a copy, which few functions ever need.
     sections["bitcode"] = library._final_module.as_bitcode()
-    marks.keep_meta(library, meta, definitions)
+    own_attributes.keep_meta(library, meta, definitions)
     guard = _guard(definitions, past, meta.consulted if isinstance(meta, Meta) else None)
     return Packed(sections, guard, strict=targets.is_strict(module))
 

@@ -20,7 +20,7 @@ from numba.core.types.abstract import Type, _type_reconstructor
 from numba.core.typing import npydecl
 from numba.core.typing.templates import builtin_registry
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.meta import name_of, type_called
 from nbcache.glue.entries.verdicts import Unloadable, Unstorable
@@ -29,7 +29,7 @@ from nbcache.glue.identity.describe_numba import ADDRESS
 from nbcache.glue.identity.describe_numpy import by_address
 from nbcache.glue.identity.object_mode import DEFINITIONS, is_value
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,7 +82,7 @@ class TokenPickler(NumbaPickler):
         """A method of a type refers to the context it was resolved in, and is resolved again where it is needed."""
         key = obj.typing_key
         attribute = key[1] if isinstance(key, tuple) else key.rpartition(".")[2]
-        chooser = marks.unheard(getattr(obj.template, "_overload_func", None))
+        chooser = own_attributes.unheard(getattr(obj.template, "_overload_func", None))
         if is_toolchain_definition(chooser):
             chooser = None
         if _resolve(obj.this, attribute) != obj:
@@ -151,7 +151,7 @@ def _resolve(this: Type, attribute: str) -> Any:
 def _method_of(this: Type, attribute: str, key: Any, chooser: Any) -> Type:
     """Called by unpickling: the type of a method, as it is resolved here.  Raises Unloadable."""
     found = _resolve(this, attribute)
-    known = marks.unheard(getattr(getattr(found, "template", None), "_overload_func", None))
+    known = own_attributes.unheard(getattr(getattr(found, "template", None), "_overload_func", None))
     if getattr(found, "typing_key", None) != key or (chooser is not None and known is not chooser):
         msg = f"the method {attribute} of {this} is another one here"
         raise Unloadable(msg)
@@ -210,15 +210,15 @@ def origin_of(lifted: LiftedCode, frame: Frame | None) -> tuple[str, int] | None
 
 
 def _numbered(lifted: LiftedCode, frame: Frame | None) -> tuple[str, int] | None:
-    origin = vars(lifted).get(marks.ORIGIN)
+    origin = vars(lifted).get(own_attributes.ORIGIN)
     if origin is None and frame is not None and frame.unit is not None:
-        origin = vars(lifted)[marks.ORIGIN] = (frame.unit.key, next(frame.blocks))
+        origin = vars(lifted)[own_attributes.ORIGIN] = (frame.unit.key, next(frame.blocks))
     return origin
 
 
 def _lifted_from(origin: tuple[str, int], rebuild: Callable[..., LiftedCode], state: tuple[Any, ...]) -> LiftedCode:
     lifted = rebuild(*state)
-    vars(lifted).setdefault(marks.ORIGIN, origin)
+    vars(lifted).setdefault(own_attributes.ORIGIN, origin)
     return lifted
 
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from numba.core.runtime import nrtdynmod
 from numba.np.ufunc import wrappers
 
-from nbcache.glue import marks
-from nbcache.glue.identity.reach import Reach
-from nbcache.glue.keys.parts import CONDITIONS, components_of, key_of_parts
+from nbcache.glue import own_attributes
+from nbcache.glue.identity.counterparts import Reach
+from nbcache.glue.keys.key_parts import CONDITIONS, components_of, key_of_parts
 
 if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.parts import Part
+    from nbcache.glue.keys.key_parts import Part
 
 _VERSION = b"wrapper 2"
 _RUNTIME_VERSION = b"runtime 2"
@@ -69,7 +69,7 @@ class WrapperUnit:
 
     def reach(self) -> Reach:
         """What the kernel reaches: its tokens are the wrapper's."""
-        unit = marks.unit_of(self.cres.library)
+        unit = own_attributes.unit_of(self.cres.library)
         return unit.reach() if unit is not None else Reach(())
 
 
@@ -124,4 +124,4 @@ def wrapper_info(cres: Any, library: Any, name: str) -> Any:
 
 def wrappable(cres: Any) -> bool:
     """Whether the kernel came from the store or went into it, so that its symbol means one build."""
-    return marks.unit_of(cres.library) is not None and not marks.is_tainted(cres.library)
+    return own_attributes.unit_of(cres.library) is not None and not own_attributes.is_tainted(cres.library)

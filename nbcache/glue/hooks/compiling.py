@@ -31,10 +31,10 @@ from numba.np import numpy_support
 
 from nbcache.glue.entries import meta
 from nbcache.glue.hooks import observing
+from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.ownership import has_toolchain_globals, is_toolchain_definition
-from nbcache.glue.identity.past import past_of
 from nbcache.glue.overloads import effects
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.process import collected_seldom, time
 
 if TYPE_CHECKING:

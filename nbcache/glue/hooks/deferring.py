@@ -31,9 +31,9 @@ from numba.core.typing.typeof import typeof_impl
 
 import _nbcache
 from nbcache import process
-from nbcache.glue import marks
-from nbcache.glue.identity.declared import declares_extensions
-from nbcache.passing import let_pass, suppressed
+from nbcache.glue import own_attributes
+from nbcache.glue.identity.entry_points import declares_extensions
+from nbcache.passing_exceptions import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -351,10 +351,10 @@ def loaded_whole(original: Any, session: Session) -> Any:
         session.maker.fill = None
         load()
         with suppressed(Exception):
-            from nbcache.glue.hooks import linear_algebra, reading_order  # as above
+            from nbcache.glue.hooks import linear_algebra, registry_order  # as above
 
             linear_algebra.presume()
-            reading_order.keep(session.maker.extensions)
+            registry_order.keep(session.maker.extensions)
         original(self)
         _put_off_linear_algebra()
 
@@ -433,13 +433,13 @@ def deferred_after_hits(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def get_type(self: Any) -> Any:
         found = original(self)
-        if found.is_opaque and session.has_hits and not vars(self).get(marks.DEFINING):
+        if found.is_opaque and session.has_hits and not vars(self).get(own_attributes.DEFINING):
             # Lowering the code that was loaded instead would have defined it; without a size LLVM ends the process.
-            vars(self)[marks.DEFINING] = True
+            vars(self)[own_attributes.DEFINING] = True
             try:
                 self._define()
             finally:
-                vars(self)[marks.DEFINING] = False
+                vars(self)[own_attributes.DEFINING] = False
         return found
 
     return get_type

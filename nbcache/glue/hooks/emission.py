@@ -13,10 +13,10 @@ from numba.core import (
 )
 from numba.core.dispatcher import Dispatcher
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import FrameStack
 from nbcache.glue.entries import externals
-from nbcache.passing import let_pass, suppressed
+from nbcache.passing_exceptions import let_pass, suppressed
 
 if TYPE_CHECKING:
     from nbcache.glue.capture.compilations import Frame
@@ -222,7 +222,7 @@ def with_recipe(original: Any, _session: Session) -> Any:
     @functools.wraps(original)
     def _create_function_from_code_obj(fcode: Any, func_env: str, func_arg: str, func_clo: str, glbls: Any) -> Any:
         function = original(fcode, func_env, func_arg, func_clo, glbls)
-        vars(function)[marks.RECIPE] = (fcode, func_env, func_arg, func_clo)
+        vars(function)[own_attributes.RECIPE] = (fcode, func_env, func_arg, func_clo)
         return function
 
     return _create_function_from_code_obj
@@ -239,7 +239,9 @@ def known_closures(original: Any, session: Session) -> Any:
             assignments = (stmt for block in state.func_ir.blocks.values() for stmt in block.find_insts(ir.Assign))
             values = [stmt.value.value for stmt in assignments if isinstance(stmt.value, ir.Global)]
             frame.closures += [
-                value for value in values if isinstance(value, Dispatcher) and marks.RECIPE in vars(value.py_func)
+                value
+                for value in values
+                if isinstance(value, Dispatcher) and own_attributes.RECIPE in vars(value.py_func)
             ]
         return mutated
 

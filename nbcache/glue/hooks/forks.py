@@ -20,7 +20,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
 from nbcache.glue.hooks import deferring
-from nbcache.glue.identity import pristine
+from nbcache.glue.identity import numba_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ def _attend_children(at_exit: Callable[[], None]) -> None:
 
 def _free_compiler() -> None:
     """Let this child compile: who has a lock is either its only thread or none that is left."""
-    pristine.noted.lock = threading.RLock()
+    numba_copies.noted.lock = threading.RLock()
     if global_compiler_lock._lock.acquire(blocking=False):
         global_compiler_lock._lock.release()
         return

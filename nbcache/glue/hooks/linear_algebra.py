@@ -16,8 +16,8 @@ import sys
 from typing import Any, Final
 
 import _nbcache
-from nbcache.glue.identity import pristine
-from nbcache.passing import let_pass
+from nbcache.glue.identity import numba_copies
+from nbcache.passing_exceptions import let_pass
 
 _NAME: Final = "scipy.linalg.cython_blas"
 _CALLER = "numba.np.linalg"
@@ -28,7 +28,7 @@ _ASKER = "_check_blas"
 def presume() -> None:
     """Numba may ask for it now: a look at where it lies must do."""
     if _CALLER not in sys.modules:
-        pristine.afterwards[_CALLER] = _answer
+        numba_copies.afterwards[_CALLER] = _answer
 
 
 def is_missing() -> bool:

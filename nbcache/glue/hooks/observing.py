@@ -16,23 +16,23 @@ from weakref import WeakKeyDictionary
 
 from numba.core.targetconfig import ConfigStack
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import Effect
-from nbcache.glue.hooks.consulting import choices_of
-from nbcache.glue.identity.idle import is_installed
-from nbcache.glue.identity.past import Question, past_of
-from nbcache.glue.identity.registered import chooser_of
+from nbcache.glue.hooks.registry_reads import choices_of
+from nbcache.glue.identity.dispatcher_past import Question, past_of
+from nbcache.glue.identity.marked_packages import is_installed
+from nbcache.glue.identity.registration import chooser_of
 from nbcache.glue.overloads import effects, loops
-from nbcache.glue.overloads.inherited import inherited
+from nbcache.glue.overloads.inherited_flags import inherited
 from nbcache.glue.overloads.loops import find_loop, kernel_of
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.hooks.policy import Session
-    from nbcache.glue.identity.consulted import Consulted
+    from nbcache.glue.identity.asked_names import Consulted
 
 _answers: WeakKeyDictionary[type, dict[Any, Consulted | None]] = WeakKeyDictionary()
 """By the class of a template of Numba's own, and by what Numba keeps an answer under: what its chooser asked for, and
@@ -46,7 +46,7 @@ def noting_loops(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def compile_for_argtys(self: Any, argtys: Any, return_type: Any = None) -> Any:
         dispatcher, args = kernel_of(self), tuple(argtys)
-        marks.show_as(self, dispatcher)
+        own_attributes.show_as(self, dispatcher)
         before = len(dispatcher.overloads)
         given = inherited(dispatcher.targetdescr, dispatcher.targetoptions)
         if len(session.frames) and find_loop(self, args) is None:
@@ -67,7 +67,7 @@ def known_kernels(original: Any, session: Session) -> Any:
     @functools.wraps(original)
     def add(self: Any, fty: Any) -> Any:
         dispatcher = kernel_of(self)
-        marks.show_as(self, dispatcher)
+        own_attributes.show_as(self, dispatcher)
         before = len(dispatcher.overloads)
         original(self, fty)
         if len(dispatcher.overloads) > before:
@@ -87,7 +87,7 @@ def known_choosers(original: Any, session: Session) -> Any:
             return original(self, args, kws)
         if not choices.concerns(self):
             return _overload(original, self, args, kws, session)
-        vars(self)[marks.QUESTION] = Question(type(self), tuple(args), tuple(kws.items()))
+        vars(self)[own_attributes.QUESTION] = Question(type(self), tuple(args), tuple(kws.items()))
         return choices.overload(original, self, args, kws, session.frames.top())
 
     return _get_impl
@@ -112,14 +112,14 @@ def marked_choices(original: Any, _session: Session) -> Any:
 
     @functools.wraps(original)
     def _get_jit_decorator(self: Any) -> Any:
-        decorator, question = original(self), vars(self).get(marks.QUESTION)
+        decorator, question = original(self), vars(self).get(own_attributes.QUESTION)
         if question is None:
             return decorator
 
         def jit(**options: Any) -> Callable[[Any], Any]:
             def dispatcher_for(implementation: Any) -> Any:
                 dispatcher = decorator(**options)(implementation)
-                vars(dispatcher)[marks.CHOOSER] = question
+                vars(dispatcher)[own_attributes.CHOOSER] = question
                 return dispatcher
 
             return dispatcher_for
@@ -173,7 +173,7 @@ def noting_neighborhoods(original: Any, session: Session) -> Any:
     def _stencil_wrapper(
         self: Any, result: Any, sigret: Any, return_type: Any, typemap: Any, calltypes: Any, *args: Any
     ) -> Any:
-        with marks.finding_neighborhood(self):
+        with own_attributes.finding_neighborhood(self):
             compiled = original(self, result, sigret, return_type, typemap, calltypes, *args)
         # Also where it was known by now: whoever loads the caller may be the first of its process.
         if self.options.get("neighborhood") is None:
@@ -320,9 +320,9 @@ def subroutines(original: Any, session: Session) -> Any:
             cres = original(self, *args, **named)
         library = vars(cres.library)
         if id(cres) in before:
-            use_kept(session, library.get(marks.CONSULTED))
+            use_kept(session, library.get(own_attributes.CONSULTED))
         else:
-            library[marks.CONSULTED] = part
+            library[own_attributes.CONSULTED] = part
         return cres
 
     return compile_subroutine

@@ -44,7 +44,7 @@ from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 from numba.np.ufunc.ufunc_base import UfuncBase
 
 from nbcache.glue import replacing
-from nbcache.glue.hooks import compiling, consulting, deferring, emission, observing
+from nbcache.glue.hooks import compiling, deferring, emission, observing, registry_reads
 from nbcache.glue.replacing import Seam
 
 if TYPE_CHECKING:
@@ -289,57 +289,57 @@ def _registries() -> list[Seam]:
     return [
         *(
             Seam(
-                template, "apply", "which template answered", consulting.answering, ("self", "args", "kws"),
+                template, "apply", "which template answered", registry_reads.answering, ("self", "args", "kws"),
             )
             for template in (templates.AbstractTemplate, templates.CallableTemplate, templates.ConcreteTemplate)
         ),
         *(
             Seam(
                 context, "install_registry", "others' registries come after Numba's, which a hit leaves for later",
-                consulting.installing, ("self", "registry"),
+                registry_reads.installing, ("self", "registry"),
             )
             for context in (typing.BaseContext, BaseContext)
         ),
         Seam(
-            types.BaseFunction, "get_call_type", "how calls are typed", consulting.typing_of_calls,
+            types.BaseFunction, "get_call_type", "how calls are typed", registry_reads.typing_of_calls,
             ("self", "context", "args", "kws"),
         ),
         Seam(
             typing.BaseContext, "_resolve_builtin_function_type", "how what has no value in Python is typed",
-            consulting.typing_of_builtins, ("self", "func", "args", "kws"),
+            registry_reads.typing_of_builtins, ("self", "func", "args", "kws"),
         ),
         Seam(
             typing.BaseContext, "find_matching_getattr_template", "how attributes are typed",
-            consulting.attributes(0, 1), ("self", "typ", "attr"),
+            registry_reads.attributes(0, 1), ("self", "typ", "attr"),
         ),
         Seam(
-            typing.BaseContext, "resolve_setattr", "the same when they are set", consulting.attributes(0, 1),
+            typing.BaseContext, "resolve_setattr", "the same when they are set", registry_reads.attributes(0, 1),
             ("self", "target", "attr", "value"),
         ),
         Seam(
-            typing.BaseContext, "resolve_value_type", "what type a global has", consulting.values, ("self", "val"),
+            typing.BaseContext, "resolve_value_type", "what type a global has", registry_reads.values, ("self", "val"),
         ),
         Seam(
-            AsNumbaTypeRegistry, "infer", "what type a class stands for", consulting.annotated, ("self", "py_type"),
+            AsNumbaTypeRegistry, "infer", "what type a class stands for", registry_reads.annotated, ("self", "py_type"),
         ),
         Seam(
-            BaseContext, "get_function", "how calls are lowered", consulting.lowering,
+            BaseContext, "get_function", "how calls are lowered", registry_reads.lowering,
             ("self", "fn", "sig", "_firstcall"),
         ),
         Seam(
-            BaseContext, "get_getattr", "how attributes are lowered", consulting.attributes(0, 1),
+            BaseContext, "get_getattr", "how attributes are lowered", registry_reads.attributes(0, 1),
             ("self", "typ", "attr"),
         ),
         Seam(
-            BaseContext, "get_setattr", "the same when they are set", consulting.attributes(1, 0),
+            BaseContext, "get_setattr", "the same when they are set", registry_reads.attributes(1, 0),
             ("self", "attr", "sig"),
         ),
         Seam(
-            BaseContext, "cast", "how values are converted", consulting.types_at(3, 5),
+            BaseContext, "cast", "how values are converted", registry_reads.types_at(3, 5),
             ("self", "builder", "val", "fromty", "toty"),
         ),
         Seam(
-            BaseContext, "get_constant_generic", "how constants are lowered", consulting.types_at(2, 3),
+            BaseContext, "get_constant_generic", "how constants are lowered", registry_reads.types_at(2, 3),
             ("self", "builder", "ty", "val"),
         ),
         Seam(
@@ -347,10 +347,10 @@ def _registries() -> list[Seam]:
             ("self", "builder", "impl", "sig", "locals", "flags", "caching"),
         ),
         Seam(
-            DataModelManager, "lookup", "what values consist of", consulting.data_models, ("self", "fetype"),
+            DataModelManager, "lookup", "what values consist of", registry_reads.data_models, ("self", "fetype"),
         ),
         Seam(
-            pythonapi._Registry, "lookup", "how values are boxed and unboxed", consulting.boxing,
+            pythonapi._Registry, "lookup", "how values are boxed and unboxed", registry_reads.boxing,
             ("self", "typeclass", "default"),
         ),
     ]  # fmt: skip

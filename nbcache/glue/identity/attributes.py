@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core import types
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.identity.node import ANYTHING, Node
 from nbcache.glue.identity.ownership import toolchain_name
 
@@ -64,7 +64,7 @@ def describe_attributes(
         names = [
             name
             for name, value in attributes.items()
-            if not name.startswith(marks.PREFIX)
+            if not name.startswith(own_attributes.PREFIX)
             and (name not in but or (name in _SAID and value is not getattr(wrapped, name, value)))
         ]
         return [*names, *(attributes[name] for name in names)]

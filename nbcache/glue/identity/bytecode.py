@@ -13,7 +13,7 @@ import weakref
 from types import CodeType
 from typing import TYPE_CHECKING
 
-from nbcache.glue.identity.exact import encode_constant
+from nbcache.glue.identity.constant_bytes import encode_constant
 from nbcache.records import Record
 
 if TYPE_CHECKING:

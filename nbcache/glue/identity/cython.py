@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from nbcache.glue.identity.libraries import file_of
+from nbcache.glue.identity.c_libraries import file_of
 from nbcache.shared_libraries import capsule, exports_of
 
 

@@ -28,8 +28,9 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.identity import describe_functions, describe_numba, describe_ufuncs
-from nbcache.glue.identity.idle import ENDS, Ran, leaf_of
+from nbcache.glue.identity.marked_packages import ENDS, Ran, leaf_of
 from nbcache.glue.identity.node import TOOLCHAIN, HandedOn, Node, Unidentifiable
+from nbcache.glue.identity.only_named import Referred, Stub
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
     drawing_name,
@@ -37,9 +38,8 @@ from nbcache.glue.identity.ownership import (
     is_toolchain_module,
     toolchain_name,
 )
-from nbcache.glue.identity.referred import Referred, Stub
-from nbcache.glue.identity.state import tell, tells
-from nbcache.passing import let_pass
+from nbcache.glue.identity.process_state import tell, tells
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,11 +11,11 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import toolchain_name
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.records import Record
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _describe_kernel(node: Node, dispatcher: Any) -> None:
 
 def _births(known: weakref.ref[Any]) -> bytes:
     dispatcher: Any = known()
-    found = [marks.birth_of(dispatcher, args) for args in dispatcher.overloads]
+    found = [own_attributes.birth_of(dispatcher, args) for args in dispatcher.overloads]
     if None in found:
         msg = "a device function that was compiled before the cache was switched on"
         raise Unidentifiable(msg)

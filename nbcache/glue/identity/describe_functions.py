@@ -29,11 +29,12 @@ from numba.core.typing.typeof import typeof_impl
 from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
 
-from nbcache.glue.identity import imported
+from nbcache.glue.identity import function_imports
 from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, Wanted, plan_of
-from nbcache.glue.identity.exact import encode_atom
-from nbcache.glue.identity.idle import Ran, changes_globals, is_marked, package_of, verdicts, whole
+from nbcache.glue.identity.constant_bytes import encode_atom
+from nbcache.glue.identity.marked_packages import Ran, changes_globals, is_marked, package_of, verdicts, whole
 from nbcache.glue.identity.node import ANYTHING, HandedOn, Node, Unidentifiable
+from nbcache.glue.identity.only_named import refer, refer_to_stub
 from nbcache.glue.identity.ownership import (
     edition_of,
     has_toolchain_globals,
@@ -42,10 +43,9 @@ from nbcache.glue.identity.ownership import (
     module_name,
     toolchain_name,
 )
-from nbcache.glue.identity.referred import refer, refer_to_stub
-from nbcache.glue.identity.state import LISTENED_TO, describe_environment, tell, tell_imported, who_warns
+from nbcache.glue.identity.process_state import LISTENED_TO, describe_environment, tell, tell_imported, who_warns
 from nbcache.glue.identity.watched import MISSING
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -128,7 +128,7 @@ def _describe_all_of_it(node: Node, name: str, function: FunctionType) -> None:
 
 def _describe_what_it_may_do(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
     """What code that runs may read without naming it, and whether walks end at it once its package is marked."""
-    from nbcache.glue.identity.looking import computes_names, describe_looks_around
+    from nbcache.glue.identity.computed_names import computes_names, describe_looks_around
 
     package = package_of(function)
     if package is not None and not is_marked(package):
@@ -140,7 +140,7 @@ def _describe_what_it_may_do(node: Node, name: str, function: FunctionType, plan
 
 def _describe_what_is_said(node: Node, function: FunctionType) -> None:
     """What code that runs may read off a function that it has."""
-    from nbcache.glue.identity.annotated import describe_annotations
+    from nbcache.glue.identity.annotations import describe_annotations
     from nbcache.glue.identity.attributes import describe_attributes
 
     describe_attributes(node, function)
@@ -152,7 +152,7 @@ def _describe_what_is_said(node: Node, function: FunctionType) -> None:
 
 def _describe_imports(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
     """What the body imports when it runs."""
-    for dotted in imported.imported_by(function):
+    for dotted in function_imports.imported_by(function):
         module = sys.modules.get(dotted, MISSING)
         node.watch_item(sys.modules, dotted, module)
         if isinstance(module, ModuleType) and (not is_toolchain_module(dotted) or dotted in _ALWAYS_THERE):
@@ -215,7 +215,7 @@ def _refer_from_block(node: Node, label: str, value: object) -> bool:
 def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:
     wanted = Wanted(plan.attribute_names, reads)
     if ANYTHING in node.names and edition_of(module) is None and (wanted.handed_on or "__dict__" in wanted.reads):
-        from nbcache.glue.identity.looking import names_in_order
+        from nbcache.glue.identity.computed_names import names_in_order
 
         wanted.names |= names_in_order(node, label, module)
     _describe_module_attributes(node, label, module, wanted, set())
@@ -264,7 +264,7 @@ def _describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: 
         return
     node.watch_attribute(cell, "cell_contents", value)
     if variable[1] == "__classdict__":
-        from nbcache.glue.identity.annotated import describe_class_scope
+        from nbcache.glue.identity.annotations import describe_class_scope
 
         describe_class_scope(node, label, value, plan.global_names)
         return
@@ -404,7 +404,7 @@ def _describe_handed_on(node: Node, handed: HandedOn) -> None:
         node.compiled = compiled
         label, wanted = f"handed on {module.__name__}", Wanted(handed.names, (), everywhere=True)
         if ANYTHING in handed.names and edition_of(module) is None:
-            from nbcache.glue.identity.looking import names_in_order
+            from nbcache.glue.identity.computed_names import names_in_order
 
             wanted.names |= names_in_order(node, label, module)
         _describe_module_attributes(node, label, module, wanted, seen[compiled])

@@ -17,12 +17,12 @@ from numba.core.extending import _Intrinsic
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import AttributeTemplate, FunctionTemplate, Signature
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.identity.describe_functions import edge_to_code, function_name
+from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.node import Node, Unidentifiable
+from nbcache.glue.identity.only_named import refer
 from nbcache.glue.identity.ownership import cell_values, is_toolchain_definition, module_name, toolchain_name
-from nbcache.glue.identity.past import past_of
-from nbcache.glue.identity.referred import refer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     can_compile = dispatcher._can_compile
     node.watch_attribute(weakly, "_can_compile", can_compile)
     node.part("can compile", b"%d" % can_compile, str(can_compile))
-    if marks.is_postponed(dispatcher):
+    if own_attributes.is_postponed(dispatcher):
         node.part("what its decorator declared", b"", "is lacking")
     if not can_compile:
         # Calls are resolved among what there is, with conversions: what there is decides.
@@ -327,7 +327,7 @@ def _describe_signature(node: Node, sig: Signature) -> None:
 
 
 def _describe_wrapper_address(node: Node, obj: Any) -> None:
-    from nbcache.glue.identity.describe_foreign import describe_wrapper_address
+    from nbcache.glue.identity.describe_c_functions import describe_wrapper_address
 
     describe_wrapper_address(node, obj)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nbcache.glue.identity.exact import encode_dtype, extras_of
+from nbcache.glue.identity.constant_bytes import encode_dtype, extras_of
 from nbcache.glue.identity.node import Node, Unidentifiable
 
 if TYPE_CHECKING:

@@ -27,15 +27,15 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.identity.annotated import describe_annotations
+from nbcache.glue.identity.annotations import describe_annotations
 from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attributes, ignored_members, is_template
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.classes_of_values import describe_class_of_values, is_read_for_values
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import without_addresses
-from nbcache.glue.identity.files import file_digest
-from nbcache.glue.identity.idle import ENDS, leaf_of
+from nbcache.glue.identity.file_digests import file_digest
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
+from nbcache.glue.identity.marked_packages import ENDS, leaf_of
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import (
     HEAP_TYPE,
@@ -44,8 +44,8 @@ from nbcache.glue.identity.ownership import (
     module_name,
     toolchain_name,
 )
-from nbcache.glue.identity.state import registered_below
-from nbcache.passing import let_pass
+from nbcache.glue.identity.process_state import registered_below
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.node import Describer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core import ir
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _describe_stencil(node: Node, stencil: Any) -> None:
     for option, value in sorted(stencil.options.items()):
         node.value(f"option {option}", value)
     node.volatile = False
-    neighborhood = marks.given_neighborhood(stencil)
+    neighborhood = own_attributes.given_neighborhood(stencil)
     if neighborhood is not None:
         node.value("neighborhood", neighborhood)
     node.snapshot(_told_to_stencil, weakref.ref(stencil))
@@ -44,7 +44,7 @@ def _told_to_stencil(known: weakref.ref[Any]) -> list[object]:
     stencil: Any = known()
     if stencil is None:
         return []
-    return [stencil.mode, marks.given_neighborhood(stencil), *stencil.options, *stencil.options.values()]
+    return [stencil.mode, own_attributes.given_neighborhood(stencil), *stencil.options, *stencil.options.values()]
 
 
 def _frozen_in(func_ir: ir.FunctionIR) -> Iterator[tuple[str, object]]:

@@ -14,7 +14,7 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 from nbcache.glue.identity.describe_numba import describe_options
-from nbcache.glue.identity.past import past_of
+from nbcache.glue.identity.dispatcher_past import past_of
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.node import Describer, Node

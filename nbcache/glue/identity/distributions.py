@@ -26,9 +26,9 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.identity import listed
-from nbcache.glue.identity.declared import metadata_in
-from nbcache.passing import let_pass, suppressed
+from nbcache.glue.identity import compiler_files
+from nbcache.glue.identity.entry_points import metadata_in
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened, os, time
 from nbcache.store.content import blake2b
 
@@ -62,7 +62,7 @@ class Distributions:
         record, since = _record(site, name, str(package.__version__))
         rows, unknown = [], []
         end = 0
-        for path_there, size, modified in listed.files_of(package):
+        for path_there, size, modified in compiler_files.files_of(package):
             # Most records are sorted as well: then each row is found where the last one ended.
             head = b"\n%s,sha256=" % path_there
             start = record.find(head, end)
@@ -99,7 +99,7 @@ class Distributions:
                 return None
             for row in map(bytes.rstrip, record.split(b"\n")):
                 path, recorded, _ = row.partition(b",sha256=")
-                if not recorded or not path.endswith(listed.CODE) or path.startswith(_OUTSIDE):
+                if not recorded or not path.endswith(compiler_files.CODE) or path.startswith(_OUTSIDE):
                     continue
                 status = os.stat(b"%s/%s" % (site, path))
                 if status.st_mtime_ns > STARTED:

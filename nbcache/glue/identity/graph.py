@@ -32,11 +32,11 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.identity.bytecode import names_in
 from nbcache.glue.identity.describe import is_compilable, keeps_memo
 from nbcache.glue.identity.digests import Common, components, digest_component, led_astray, preorder, sharing_pattern
-from nbcache.glue.identity.idle import is_marked_class, mark
+from nbcache.glue.identity.marked_packages import is_marked_class, mark
 from nbcache.glue.identity.node import (
     HandedOn,
     MarkedError,
@@ -275,7 +275,7 @@ class IdentityEngine:
         """The nodes that weren't among *nodes*, where all are left.
 
         Where it comes to what nobody can identify, it begins anew, unless there is no other way
-        (:mod:`nbcache.glue.identity.idle`). Raises MarkedError where *nodes* have to be walked anew as well.
+        (:mod:`nbcache.glue.identity.marked_packages`). Raises MarkedError where *nodes* have to be walked anew as well.
         """
         while True:
             order: list[Node] = []
@@ -399,7 +399,7 @@ class IdentityEngine:
             if keeps_memo(type(member.obj)):  # type: ignore[arg-type]
                 scope.keepers.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
                 memo = Memo(member.obj, member.digest, scope, generation)  # type: ignore[arg-type]
-                vars(member.obj)[marks.IDENTITY if compiled else marks.IDENTITY_OF_RUN] = memo
+                vars(member.obj)[own_attributes.IDENTITY if compiled else own_attributes.IDENTITY_OF_RUN] = memo
             elif len(component) > 1:
                 with suppress(TypeError):  # not everything can be referred to weakly
                     scope.cycle.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
@@ -417,7 +417,7 @@ def _memo_of(obj: object, *, compiled: bool = True) -> Memo | None:
     """What *obj* carries; all that carry one are compiled where nobody says otherwise, as roots are."""
     if not keeps_memo(type(obj)):  # type: ignore[arg-type]
         return None
-    return vars(obj).get(marks.IDENTITY if compiled else marks.IDENTITY_OF_RUN)
+    return vars(obj).get(own_attributes.IDENTITY if compiled else own_attributes.IDENTITY_OF_RUN)
 
 
 def _remembered(memo: Memo, obj: object, known: dict[int, tuple[object, bytes, Scope]], *, compiled: bool) -> Node:

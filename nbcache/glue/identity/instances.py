@@ -29,11 +29,11 @@ from weakref import WeakKeyDictionary
 
 from llvmlite import ir
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import HEAP_TYPE, is_toolchain_module
 from nbcache.glue.identity.watched import MISSING
-from nbcache.passing import let_pass, suppressed
+from nbcache.passing_exceptions import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,10 +203,12 @@ def _add_dictionary(node: Node, obj: object) -> None:
     if state is None:
         return
     node.snapshot(_dictionary_itself, obj)
-    if any(type(name) is str and name.startswith(marks.PREFIX) for name in state):
+    if any(type(name) is str and name.startswith(own_attributes.PREFIX) for name in state):
         node.volatile = True
         state = {
-            name: value for name, value in state.items() if type(name) is not str or not name.startswith(marks.PREFIX)
+            name: value
+            for name, value in state.items()
+            if type(name) is not str or not name.startswith(own_attributes.PREFIX)
         }
     node.value("state", state, owned=True)
 
@@ -264,7 +266,9 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
     node.value("arguments", arguments)
     if type(state) is dict:
         state = {
-            name: value for name, value in state.items() if type(name) is not str or not name.startswith(marks.PREFIX)
+            name: value
+            for name, value in state.items()
+            if type(name) is not str or not name.startswith(own_attributes.PREFIX)
         }
     node.value("reduced state", state, owned=True)
     node.value("items", list(items) if items is not None else None, owned=True)

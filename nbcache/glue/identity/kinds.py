@@ -10,8 +10,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity import (
+    describe_c_functions,
     describe_cuda,
-    describe_foreign,
     describe_functions,
     describe_numba,
     describe_numpy,
@@ -21,7 +21,7 @@ from nbcache.glue.identity import (
 from nbcache.glue.identity.describe_numba import OTHER_DISPATCHER
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.referred import Referred, Stub, describe_referred
+from nbcache.glue.identity.only_named import Referred, Stub, describe_referred
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.node import Describer, Node
@@ -50,7 +50,7 @@ DESCRIBERS: dict[type, Describer] = {
     **describe_numba.DESCRIBERS,
     **describe_numpy.DESCRIBERS,
     **describe_python.DESCRIBERS,
-    **describe_foreign.DESCRIBERS,
+    **describe_c_functions.DESCRIBERS,
     Referred: describe_referred,
     Stub: describe_referred,
 }
@@ -59,6 +59,6 @@ BY_NAME: dict[str, Describer] = {
     **describe_cuda.BY_NAME,
     **describe_numba.BY_NAME,
     **describe_python.BY_NAME,
-    **describe_foreign.BY_NAME,
+    **describe_c_functions.BY_NAME,
     **describe_stencils.BY_NAME,
 }

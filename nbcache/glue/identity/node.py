@@ -9,7 +9,7 @@ from operator import attrgetter
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nbcache.glue.identity.exact import encode_atom, encode_plain, spelt
+from nbcache.glue.identity.constant_bytes import encode_atom, encode_plain, spelt
 from nbcache.glue.identity.watched import Readings, Watched, is_unchanged
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Node:
             if kind is str:
                 self.strings.append(value)  # type: ignore[arg-type]
             elif kind is int and _LOWEST < value < _HIGHEST:  # type: ignore[operator]
-                from nbcache.glue.identity.libraries import file_of  # few numbers are that large
+                from nbcache.glue.identity.c_libraries import file_of  # few numbers are that large
 
                 file = file_of(value)  # type: ignore[arg-type]
                 if file:

@@ -26,9 +26,9 @@ from numba.stencils.stencil import StencilFunc
 
 from nbcache.glue.identity.blocks import blocks_of
 from nbcache.glue.identity.bytecode import GLOBAL
-from nbcache.glue.identity.exact import encode_value
+from nbcache.glue.identity.constant_bytes import encode_value
+from nbcache.glue.identity.only_named import refer, reference_to
 from nbcache.glue.identity.ownership import module_name, toolchain_name
-from nbcache.glue.identity.referred import refer, reference_to
 
 if TYPE_CHECKING:
     from nbcache.glue.identity.bytecode import CodePlan, Variable

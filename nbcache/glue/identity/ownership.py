@@ -40,7 +40,7 @@ import numpy as np
 from numba.core.types.abstract import Type
 
 from nbcache.glue.identity.roots import directories, is_below_package, is_standard, is_test, real_path
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

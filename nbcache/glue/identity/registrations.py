@@ -2,7 +2,7 @@
 
 Numba lets any package say how a function is typed and compiled: ``@overload``, ``@intrinsic``, lowering
 functions, data models, boxing, ``typeof``.  None of it is in the bytecode of the functions it changes,
-and it isn't in their keys either: what a compilation asks for is noted under names (consulted.py), and
+and it isn't in their keys either: what a compilation asks for is noted under names (asked_names.py), and
 registrations are filed here under the same names, so that a hit compares just those that it would meet.
 
 Who is asked first matters.  Templates are asked in the order of their registration until one of them
@@ -26,15 +26,15 @@ from numba.core.rewrites import rewrite_registry
 from numba.core.typing import templates
 from numba.core.typing.asnumbatype import as_numba_type
 
-from nbcache.glue.identity import consulted, told
-from nbcache.glue.identity.consulted import EVERYTHING, is_type_class
-from nbcache.glue.identity.idle import runners
+from nbcache.glue.identity import asked_names, unregistered
+from nbcache.glue.identity.asked_names import EVERYTHING, is_type_class
+from nbcache.glue.identity.marked_packages import runners
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import (
     is_toolchain_definition,
     judging_once,
 )
-from nbcache.glue.identity.registered import (
+from nbcache.glue.identity.registration import (
     NAMELESS,
     REMEMBERED,
     Registration,
@@ -73,8 +73,8 @@ class ExtensionIndex:
     """An incremental index over Numba's registries; `refresh` before asking."""
 
     def __init__(self) -> None:
-        told.listen()
-        self._positions = dict(told.own_lengths)
+        unregistered.listen()
+        self._positions = dict(unregistered.own_lengths)
         self._namesakes: dict[tuple[int, str], Counter[int]] = {}
         self._filed: dict[bytes, list[Registration]] = {}
         self._said: set[tuple[object, ...]] = set()
@@ -85,7 +85,7 @@ class ExtensionIndex:
         self._sizes: list[int] = []
         self._registries: list[Any] = []
         self._token: object = None
-        self._tables = told.tables_by_class()
+        self._tables = unregistered.tables_by_class()
         self._contents = Tables([*self._tables.values(), as_numba_type.lookup])
         self._seen: dict[str, dict[Any, Any]] = {}
         self._relevant: dict[bytes, tuple[bytes, ...]] = {}
@@ -116,8 +116,8 @@ class ExtensionIndex:
 
     def refresh(self) -> int:
         """Read what has been registered since the last call; return a number that grows with news."""
-        typing, lowering = told.registries()
-        registries, sizes, token = [*typing, *lowering], told.lengths(typing, lowering), abc.get_cache_token()
+        typing, lowering = unregistered.registries()
+        registries, sizes, token = [*typing, *lowering], unregistered.lengths(typing, lowering), abc.get_cache_token()
         same = self._contents.same()
         asked_again = token != self._token
         if sizes != self._sizes or asked_again or not all(same) or not are_same(registries, self._registries):
@@ -164,7 +164,7 @@ class ExtensionIndex:
         if found is None:
             if len(self._relevant) >= REMEMBERED:
                 self._relevant.clear()
-            found = self._relevant[packed] = self.relevant_among(consulted.split(packed))
+            found = self._relevant[packed] = self.relevant_among(asked_names.split(packed))
         return found
 
     def relevant_among(self, names: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -195,7 +195,7 @@ class ExtensionIndex:
         """
         self.refresh()
         chooser = chooser_of(template)
-        for name in (consulted.typed(template.key), consulted.called(template.key)):
+        for name in (asked_names.typed(template.key), asked_names.called(template.key)):
             for position, each in enumerate(self._filed.get(name, ())):
                 same = each.registered is template or (chooser is not None and chooser_of(each.registered) is chooser)
                 if each.key is template.key and same:
@@ -306,7 +306,7 @@ class ExtensionIndex:
         """How many of a list that were read are for one object, by its id."""
         known = self._namesakes.get((id(registry), field))
         if known is None:
-            own = getattr(registry, field)[: told.own_lengths.get((id(registry), field), 0)]
+            own = getattr(registry, field)[: unregistered.own_lengths.get((id(registry), field), 0)]
             keys = (each.key if field == "functions" else each[0] for each in own)
             known = self._namesakes[id(registry), field] = Counter(map(id, keys))  # the registry keeps them alive
         return known
@@ -339,24 +339,24 @@ class ExtensionIndex:
     def _file_template(self, key: object, template: Any, before: int, *, built_in: bool) -> None:
         built_in = built_in and getattr(template, "metadata", {}).get("target", "generic") == "generic"
         rank = None if is_somebodys(key) else before
-        self._file((consulted.typed if built_in else consulted.called)(key), "template", key, template, rank=rank)
+        self._file((asked_names.typed if built_in else asked_names.called)(key), "template", key, template, rank=rank)
 
     def _file_attributes(self, template: Any, attributes: list[Any]) -> None:
         cls = template.key if isinstance(template.key, type) else type(template.key)
         # Attributes of one's own types say nothing to who has none of these, whatever they are called.
         own = is_type_class(cls) and not is_toolchain_definition(cls)
-        name = functools.partial(consulted.attribute_of, cls) if own else consulted.attribute
+        name = functools.partial(asked_names.attribute_of, cls) if own else asked_names.attribute
         rank = None if own else attributes_before(template, attributes)
         overloaded = getattr(template, "_attr", None)
         if overloaded is None and template.generic_resolve is not NotImplemented:
-            general = consulted.type_class(cls) if own else EVERYTHING
+            general = asked_names.type_class(cls) if own else EVERYTHING
             self._file(general, "attributes", template.key, template, rank=rank)
         members = [each.removeprefix("resolve_") for each in dir(template) if each.startswith("resolve_")]
         for each in members if overloaded is None else [overloaded]:
             self._file(name(each), "attribute", template.key, template, rank=rank)
 
     def _read_lowering(self, registry: Any) -> None:
-        news = [(field, item) for field in told.LISTS_OF_LOWERING for item in self._news(registry, field)]
+        news = [(field, item) for field in unregistered.LISTS_OF_LOWERING for item in self._news(registry, field)]
         # What an intrinsic's typing half answered is registered for itself.
         news = [(field, item) for field, item in news if field != "functions" or item[0] is not item[1]]
         parts = [parts_of(field, item) for field, item in news]
@@ -369,7 +369,7 @@ class ExtensionIndex:
                 if field == "functions":
                     self._file(lowered_for(function, signature), "lowering", function, implementation, signature, rank)
                 else:
-                    general = EVERYTHING if len(item) == NAMELESS else consulted.attribute(item[1])
+                    general = EVERYTHING if len(item) == NAMELESS else asked_names.attribute(item[1])
                     self._file(of_type(signature) or general, field, None, implementation, signature, rank)
 
     def _read_rewrites(self) -> None:
@@ -380,7 +380,7 @@ class ExtensionIndex:
                 self._file(EVERYTHING, f"rewrite {kind}", None, cls, rank=classes.index(cls))
 
     def _read_tables(self, changed: list[str]) -> None:
-        news = {label: told.registered_since(label, self._tables[label]) for label in changed}
+        news = {label: unregistered.registered_since(label, self._tables[label]) for label in changed}
         unseen = [table for label, table in news.items() if label not in self._seen]
         registered = [each for table in unseen for each in table.values()]
         if len(unseen) == len(changed) and are_numbas(registered, [key for table in unseen for key in table]):
@@ -401,19 +401,19 @@ class ExtensionIndex:
     def _read_annotations(self) -> None:
         seen = self._seen.setdefault("annotation", {})
         for kind, typ in as_numba_type.lookup.items():
-            if told.own_annotations.get(kind) != typ and seen.get(kind) is not typ:
+            if unregistered.own_annotations.get(kind) != typ and seen.get(kind) is not typ:
                 seen[kind] = typ
-                self._file(consulted.annotation(kind), "annotation", kind, typ)
+                self._file(asked_names.annotation(kind), "annotation", kind, typ)
         for function in filter(is_others, self._news(as_numba_type, "functions")):
-            self._file(consulted.ANY_ANNOTATION, "annotation", None, function)
+            self._file(asked_names.ANY_ANNOTATION, "annotation", None, function)
 
     def _read_conversions(self) -> None:
-        news = told.conversions[self._conversions :]
+        news = unregistered.conversions[self._conversions :]
         self._conversions += len(news)
         for fromty, toty, how in news:
             name = of_type((fromty, toty))
             if name is None:  # both are Numba's
-                told.told.append("how types are converted")
+                unregistered.told.append("how types are converted")
             else:
                 self._file(name, f"conversion to {toty} from", None, fromty, (fromty, toty), rank=how)
 

@@ -24,7 +24,7 @@ import numba
 import numpy as np
 from numba.core.types.abstract import Type
 
-from nbcache.passing import let_pass, suppressed
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened
 from nbcache.process import os as genuine_os
 

@@ -25,14 +25,14 @@ from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing import templates
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
+from nbcache.glue.identity.asked_names import Ask
 from nbcache.glue.identity.attributes import leads_to_code, types_in
 from nbcache.glue.identity.bytecode import nested_codes
-from nbcache.glue.identity.changes import changed
-from nbcache.glue.identity.consulted import Ask
+from nbcache.glue.identity.differences import changed
 from nbcache.glue.identity.node import ANYTHING, Unidentifiable
-from nbcache.glue.identity.registered import chooser_of, foreign_parts, is_asked
-from nbcache.passing import let_pass
+from nbcache.glue.identity.registration import chooser_of, foreign_parts, is_asked
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,7 +145,7 @@ class Choices:
 
         Noted in the order in which plain Numba asks: before what the answer asks for when it is compiled.
         """
-        chooser = marks.unheard(getattr(template, field))
+        chooser = own_attributes.unheard(getattr(template, field))
         noted = False
 
         def note() -> None:
@@ -194,7 +194,9 @@ class Choices:
         templates = self._maker.extensions.inlined() if frame is not None else ()
         originals = [(template, vars(template)["_overload_func"]) for template in templates]
         for template, original in originals:
-            template._overload_func = staticmethod(self._heard(template, marks.unheard(original.__func__), frame))
+            template._overload_func = staticmethod(
+                self._heard(template, own_attributes.unheard(original.__func__), frame)
+            )
         try:
             yield
         finally:
@@ -214,7 +216,7 @@ class Choices:
                 self._note(frame, question)
             return raw
 
-        marks.listen_for(chooser, ask)
+        own_attributes.listen_for(chooser, ask)
         return ask
 
     def leave(self) -> None:
@@ -262,7 +264,7 @@ class Choices:
             chosen = self._answers.get(question, _REFUSAL)
             answer = self._digest(chosen, args, kws)
             if chosen.known is not None and chosen.known[1].ends:
-                from nbcache.glue.capture.running import running  # a process that only hits has no frame
+                from nbcache.glue.capture.code_that_ran import running  # a process that only hits has no frame
 
                 running.begin()
             config = ConfigStack.top_or_none()

@@ -21,11 +21,11 @@ from numba.parfors import parfor
 
 from nbcache import libm
 from nbcache.config import namespace
-from nbcache.glue.identity import told
+from nbcache.glue.identity import unregistered
+from nbcache.glue.identity.compiler_files import COMPILER
 from nbcache.glue.identity.distributions import Distributions
-from nbcache.glue.identity.listed import COMPILER
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.passing import let_pass, suppressed
+from nbcache.passing_exceptions import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -212,8 +212,8 @@ class Conditions:
 
     def digest(self) -> bytes:
         """32 bytes; Numba re-reads its environment before each compilation, so this does.  Raises Unidentifiable."""
-        if told.told:
-            msg = f"{told.told[0]}, which somebody told the compiler past all registries"
+        if unregistered.told:
+            msg = f"{unregistered.told[0]}, which somebody told the compiler past all registries"
             raise Unidentifiable(msg)
         self.reread()
         patched = self._look_for_patches()

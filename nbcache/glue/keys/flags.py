@@ -10,8 +10,8 @@ from numba.core.cpu_options import FastMathOptions, InlineOptions
 from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.keys.parts import framed
-from nbcache.passing import let_pass
+from nbcache.glue.keys.key_parts import framed
+from nbcache.passing_exceptions import let_pass
 
 _PLAIN_FLAGS = frozenset({bool, str, int, type(None)})
 

@@ -13,29 +13,29 @@ from numba.core import types
 from numba.core.types.abstract import Type
 
 from nbcache.glue.capture.compilations import Frame, FrameStack
-from nbcache.glue.identity.consulted import Consulted, split
+from nbcache.glue.identity.asked_names import Consulted, split
 from nbcache.glue.identity.describe import Describers
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.graph import IdentityEngine
-from nbcache.glue.identity.idle import memory
+from nbcache.glue.identity.marked_packages import memory
 from nbcache.glue.identity.node import TOOLCHAIN, Unidentifiable
+from nbcache.glue.identity.numba_patches import Patches
 from nbcache.glue.identity.ownership import is_toolchain_module
-from nbcache.glue.identity.patched import Patches
+from nbcache.glue.identity.process_state import generators
 from nbcache.glue.identity.registrations import ExtensionIndex
-from nbcache.glue.identity.state import generators
 from nbcache.glue.keys.conditions import Conditions, loops_in_turn
-from nbcache.glue.keys.installed import InstalledExtensions
-from nbcache.passing import let_pass
+from nbcache.glue.keys.extensions import InstalledExtensions
+from nbcache.passing_exceptions import let_pass
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from nbcache.glue.capture.roles import Listener, PausedListener
-    from nbcache.glue.identity.consulted import Ask, KeptModel
+    from nbcache.glue.identity.asked_names import Ask, KeptModel
     from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.keys.choices import Choices
-    from nbcache.glue.keys.marked import MarkedPackages
+    from nbcache.glue.keys.marked_code import MarkedPackages
 
 _log = logging.getLogger("nbcache")
 MOST_BEYOND = 5_000
@@ -87,7 +87,7 @@ class KeyMaker:
     @functools.cached_property
     def marked(self) -> MarkedPackages:
         """What ran of packages that lead too far."""
-        from nbcache.glue.keys.marked import MarkedPackages  # few hits were built with any
+        from nbcache.glue.keys.marked_code import MarkedPackages  # few hits were built with any
 
         return MarkedPackages(self.engine.scoped_for_good, self.extensions, lambda: self.choices, self.distributions)
 
@@ -135,14 +135,14 @@ class KeyMaker:
         if asks_others:
             frame.generators = generators()
         if self._runs_others(frame.unit) or (frame.unit is not None and frame.unit.ends):
-            from nbcache.glue.capture.running import running
+            from nbcache.glue.capture.code_that_ran import running
 
             running.begin()
         return self.new_part(None if frame.outer is None else frame.outer.consulted)
 
     def new_part(self, outer: Consulted | None) -> Consulted:
         """For what begins inside the *outer* one."""
-        from nbcache.glue.capture.running import Heard
+        from nbcache.glue.capture.code_that_ran import Heard
 
         if outer is not None:
             self.end_part(outer)
@@ -150,7 +150,7 @@ class KeyMaker:
 
     def end_part(self, consulted: Consulted) -> None:
         """What ran until now belongs to this one."""
-        from nbcache.glue.capture.running import running
+        from nbcache.glue.capture.code_that_ran import running
 
         codes = running.take()
         consulted.codes |= codes

@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 from numba.core import codegen, config
 from numba.core.registry import cpu_target
 
-from nbcache import environ, texts
+from nbcache import environ, path_syntax
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +65,7 @@ def choose(cpu: str) -> str | None:
     """
     from nbcache import processors
 
-    if cpu == texts.HOST:
+    if cpu == path_syntax.HOST:
         return None
     inherited = cpu == config.CPU_NAME and config.CPU_FEATURES == ""
     if inherited and cpu in processors.here() and not lacks(cpu):

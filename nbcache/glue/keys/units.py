@@ -1,7 +1,7 @@
 """Units: one thing to compile or to load, and its key.
 
-An entry lists the parts of its unit's key (parts.py), and what they consist of in words. Not in the key: file names and
-lines (placeholders.py), time stamps, host, user, working directory, hash seed, object addresses.
+An entry lists the parts of its unit's key (key_parts.py), and what they consist of in words. Not in the key: file names
+and lines (placeholders.py), time stamps, host, user, working directory, hash seed, object addresses.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.only_named import Stub
 from nbcache.glue.identity.ownership import is_toolchain_definition
-from nbcache.glue.identity.referred import Stub
 from nbcache.glue.keys.conditions import loops_in_turn
 from nbcache.glue.keys.flags import flag_components, flag_parts, flags_of, pipeline_of
 from nbcache.glue.keys.key_maker import KeyMaker
-from nbcache.glue.keys.parts import CONDITIONS, Part, components_of, key_of_parts
+from nbcache.glue.keys.key_parts import CONDITIONS, Part, components_of, key_of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from types import FunctionType
 
-    from nbcache.glue.identity.consulted import Ask
+    from nbcache.glue.identity.asked_names import Ask
+    from nbcache.glue.identity.counterparts import Reach
     from nbcache.glue.identity.node import Node, Scope
-    from nbcache.glue.identity.reach import Reach
 
 KEY_VERSION = 13
 """Raised, once for a release, when what a key covers or how it is computed changes. 0.2.0 had 3."""
@@ -205,7 +205,7 @@ class Unit:
 
     def change(self) -> str:
         """How the identity differs from what the key was made of, "" if it doesn't."""
-        from nbcache.glue.identity.changes import changed
+        from nbcache.glue.identity.differences import changed
 
         before = self._scope
         try:
@@ -242,7 +242,7 @@ class Unit:
     def reach(self) -> Reach:
         """The index over all that this unit reaches; walked when first asked for."""
         if self._reach is None:
-            from nbcache.glue.identity.reach import Reach
+            from nbcache.glue.identity.counterparts import Reach
 
             nodes = {id(node.obj): node for node in self._all_nodes()}
             beyond = self._registered_nodes if self.registered else None
@@ -327,7 +327,7 @@ class Unit:
         return [*self._in_words(), *components_of(self._parts)]
 
     def _in_words(self) -> list[tuple[str, str]]:
-        from nbcache.glue.identity.changes import node_components
+        from nbcache.glue.identity.differences import node_components
 
         maker = self.maker
         found = [("key version", str(KEY_VERSION)), *maker.conditions.components(), ("kind", self.kind)]

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core import compiler_lock
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
+from nbcache.glue.identity.dispatcher_past import arrange, past_of
 from nbcache.glue.identity.node import Unresolvable
-from nbcache.glue.identity.past import arrange, past_of
-from nbcache.glue.overloads.inherited import giving
+from nbcache.glue.overloads.inherited_flags import giving
 from nbcache.glue.overloads.loops import find_loop
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.glue.capture.compilations import Effect, FrameStack
-    from nbcache.glue.identity.past import Given
+    from nbcache.glue.identity.dispatcher_past import Given
     from nbcache.glue.keys.units import Unit
     from nbcache.glue.overloads.uses import OverloadUse
 
@@ -56,17 +56,17 @@ def _settle(unit: Unit, reference: tuple[int, bytes], neighborhood: list[list[in
         stencil: Any = unit.referent(reference)
     except Unresolvable:
         return
-    marks.learn_neighborhood(stencil, neighborhood)
+    own_attributes.learn_neighborhood(stencil, neighborhood)
 
 
 def remember(owner: Any, args: tuple[Any, ...], effects: Callable[[], list[Effect]]) -> None:
     """Keep what compiling *owner* for *args* did, for callers compiled later in this process."""
-    vars(owner).setdefault(marks.EFFECTS, {})[args] = effects
+    vars(owner).setdefault(own_attributes.EFFECTS, {})[args] = effects
 
 
 def remembered(owner: Any, args: tuple[Any, ...]) -> list[Effect]:
     """What `remember` was told, as far as it can still be found."""
-    effects = vars(owner).get(marks.EFFECTS, {}).get(args)
+    effects = vars(owner).get(own_attributes.EFFECTS, {}).get(args)
     return effects() if effects is not None else []
 
 

@@ -27,25 +27,25 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core.targetconfig import ConfigStack
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import Effect
+from nbcache.glue.identity.dispatcher_past import Promise, arrange, past_of
 from nbcache.glue.identity.node import Unidentifiable, Unresolvable
-from nbcache.glue.identity.past import Promise, arrange, past_of
 from nbcache.glue.keys.conditions import loops_in_turn
 from nbcache.glue.keys.flags import flag_components
 from nbcache.glue.overloads import loops
-from nbcache.glue.overloads.inherited import giving, in_plain_context, inherited
+from nbcache.glue.overloads.inherited_flags import giving, in_plain_context, inherited
 from nbcache.glue.overloads.loops import RETURNS
 from nbcache.glue.overloads.uses import ID_BYTES, key_of, types_here
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.process import os
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from contextlib import AbstractContextManager
 
-    from nbcache.glue.identity.consulted import Consulted
-    from nbcache.glue.identity.past import Given
+    from nbcache.glue.identity.asked_names import Consulted
+    from nbcache.glue.identity.dispatcher_past import Given
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
     from nbcache.glue.overloads.uses import Uses
@@ -92,7 +92,7 @@ class Compiling:
                 let_pass(exc)
                 _log.debug("could not record the history of %r", self._dispatcher, exc_info=True)
                 past_of(self._dispatcher).given[self._args] = (("unknown", os.urandom(8).hex()),)
-        if kind is None and marks.CHOOSER in vars(self._dispatcher):
+        if kind is None and own_attributes.CHOOSER in vars(self._dispatcher):
             # Whoever asked for it, the template has this implementation from now on.
             self.use()
 
@@ -120,7 +120,7 @@ class History:
 
     def use(self, dispatcher: Any, args: tuple[Any, ...], return_type: Any, given: Given, fresh: bool) -> Effect:
         """The use of an overload that was there, or came into being, under these terms.  Never raises."""
-        if marks.CHOOSER not in vars(dispatcher):
+        if own_attributes.CHOOSER not in vars(dispatcher):
             given = self._with_the_moment(dispatcher, args, given)
             return Effect("dispatcher", dispatcher, args, return_type, given, fresh)
         try:
@@ -128,7 +128,7 @@ class History:
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             _log.debug("could not determine which overload %r was chosen from", dispatcher, exc_info=True)
-            name, template = os.urandom(ID_BYTES), vars(dispatcher)[marks.CHOOSER].template
+            name, template = os.urandom(ID_BYTES), vars(dispatcher)[own_attributes.CHOOSER].template
             return Effect("implementation", template, (name,), None, (("key", ""),), False)
 
     def _with_the_moment(self, dispatcher: Any, args: tuple[Any, ...], given: Given) -> Given:
@@ -140,7 +140,7 @@ class History:
 
     def _choice(self, dispatcher: Any, args: tuple[Any, ...]) -> Effect:
         """The use of an implementation that an ``@overload`` chose."""
-        template, name = vars(dispatcher)[marks.CHOOSER].template, self._overload_name(dispatcher, args)
+        template, name = vars(dispatcher)[own_attributes.CHOOSER].template, self._overload_name(dispatcher, args)
         key = key_of(dispatcher, args)
         self._chosen.setdefault(template, {})[name] = key
         made_from = past_of(dispatcher).made_from.get(args)
@@ -150,7 +150,7 @@ class History:
     def _overload_name(self, dispatcher: Any, args: tuple[Any, ...]) -> bytes:
         """Names a choice: one chooser may be asked in several ways about what comes to the same types."""
         flags = ConfigStack.top_or_none()
-        asked = vars(dispatcher)[marks.CHOOSER]
+        asked = vars(dispatcher)[own_attributes.CHOOSER]
         text = (
             f"{None if flags is None else flag_components(flags)} {len(asked.args)} {[name for name, _ in asked.kws]}"
         )
@@ -230,8 +230,8 @@ class History:
         dispatcher, args = unit.owner, unit.args
         past = past_of(dispatcher)
         content = self._made_from(dispatcher, unit.content)
-        if marks.CHOOSER in vars(dispatcher):
-            template = vars(dispatcher)[marks.CHOOSER].template
+        if own_attributes.CHOOSER in vars(dispatcher):
+            template = vars(dispatcher)[own_attributes.CHOOSER].template
             owed = self._chosen.get(template, {}).get(self._overload_name(dispatcher, args), unit.key)
             is_present = unit.answers_to(owed)
             past.made_from[args] = content if is_present else _NAMELESS
@@ -249,8 +249,8 @@ class History:
         """Whether a hit made *unit*'s overload one of those that this process would have already."""
         if unit.kind != "dispatcher":
             return False
-        if marks.CHOOSER in vars(unit.owner):
-            chosen = self._chosen.get(vars(unit.owner)[marks.CHOOSER].template, {})
+        if own_attributes.CHOOSER in vars(unit.owner):
+            chosen = self._chosen.get(vars(unit.owner)[own_attributes.CHOOSER].template, {})
             return self._overload_name(unit.owner, unit.args) in chosen
         promised = past_of(unit.owner).promised
         return bool(promised) and unit.args in promised  # Numba's types take a while to tell their hash

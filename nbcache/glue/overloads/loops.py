@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numba.np.ufunc.dufunc import DUFunc
 
+from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.past import past_of
-from nbcache.glue.overloads.inherited import in_plain_context, inherited
+from nbcache.glue.overloads.inherited_flags import in_plain_context, inherited
 from nbcache.process import os
 
 if TYPE_CHECKING:
-    from nbcache.glue.identity.past import Given
+    from nbcache.glue.identity.dispatcher_past import Given
 
 RETURNS = "returns"
 """The declared type of what an overload or a loop returns, among what it was given."""

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numba.core import types
 
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.identity.bytecode import nested_codes, plan_of
+from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
-from nbcache.glue.identity.past import past_of
 from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from nbcache.glue.identity.past import Given
+    from nbcache.glue.identity.dispatcher_past import Given
     from nbcache.glue.keys.units import Unit
 
 ID_BYTES: Final = 16
@@ -174,9 +174,9 @@ def _is_momentary(unit: Unit, dispatcher: Any, args: tuple[Any, ...], bound: Col
     cres = vars(dispatcher)["overloads"].get(args)
     if cres is None:
         return bool(unit.frames.key_of(dispatcher, args))
-    if not marks.has_meta(cres.library):  # no entry: it is compiled when somebody asks
+    if not own_attributes.has_meta(cres.library):  # no entry: it is compiled when somebody asks
         return True
-    meta, definitions = marks.meta_of(cres.library)
+    meta, definitions = own_attributes.meta_of(cres.library)
     uses, consulted = meta.uses, meta.consulted
     if uses.choices or consulted.asks or consulted.snapshot:
         return True
@@ -198,7 +198,7 @@ def key_of(obj: Any, args: tuple[Any, ...]) -> str:
     own = getattr(obj, "__dict__", {})
     cres = own.get("overloads", {}).get(args)
     if cres is None:
-        promise = past_of(obj).promised.get(args) if marks.PAST in own else None
+        promise = past_of(obj).promised.get(args) if own_attributes.PAST in own else None
         return "" if promise is None else promise.key
-    unit = marks.unit_of(cres.library)
+    unit = own_attributes.unit_of(cres.library)
     return unit.key if unit is not None else ""

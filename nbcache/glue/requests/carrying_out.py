@@ -25,12 +25,12 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.errors import NbcacheError
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.key_maker import KeyMaker, frame_stack
 from nbcache.glue.keys.units import unit_for
-from nbcache.glue.requests import fields
-from nbcache.glue.requests import types as typecodec
+from nbcache.glue.requests import type_fields
+from nbcache.glue.requests import type_json as typecodec
 from nbcache.importing import UntrustedError, guard
 from nbcache.process import opened
 from nbcache.protocol.requests import MAX_ITEMS
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import ModuleType
 
+    from nbcache.file_trust import Trust
     from nbcache.glue.keys.units import Unit
     from nbcache.protocol.requests import Request
-    from nbcache.trust import Trust
 
 _MAX_SHOWN = 200
 BY_VALUE = "pickled"
@@ -258,7 +258,7 @@ def signature(request: Request, public: Any) -> Signature:
             for at, each in enumerate(args)
         )
         return decoded, None if returns is None else typecodec.decode(returns, resolve)
-    except fields.Undecodable as exc:
+    except type_fields.Undecodable as exc:
         raise RefusedError(str(exc)) from exc
 
 
@@ -299,7 +299,7 @@ def _made(public: Any, args: tuple[Any, ...]) -> str:
     kernel, _options = kernel_of(public)
     for sig, cres in getattr(kernel, "overloads", {}).items():
         if tuple(getattr(sig, "args", sig)) == args:
-            unit = marks.unit_of(cres.library)
+            unit = own_attributes.unit_of(cres.library)
             return "" if unit is None else str(unit.key)
     return ""
 

@@ -31,13 +31,13 @@ from numba.stencils.stencil import StencilFunc
 
 from nbcache import environ, process
 from nbcache.errors import NbcacheError
-from nbcache.glue import marks
+from nbcache.glue import own_attributes
 from nbcache.glue.identity.bytecode import assigned_globals, nested_codes
 from nbcache.glue.identity.ownership import resolve as loaded
-from nbcache.glue.requests import fields
-from nbcache.glue.requests import types as typecodec
+from nbcache.glue.requests import type_fields
+from nbcache.glue.requests import type_json as typecodec
 from nbcache.glue.requests.carrying_out import BY_VALUE, compile_for, default, in_words, resolve, source_digest
-from nbcache.passing import let_pass
+from nbcache.passing_exceptions import let_pass
 from nbcache.protocol.requests import MAX_ITEMS, MAX_REQUEST, MAX_TEXT, PROFILE, Request
 from nbcache.store import layout
 
@@ -68,7 +68,7 @@ def request_for(
     into so many bytes at *most*.
     """
     _insist_on_interpreter()
-    public = marks.public_face(unit.owner) if public is None else public
+    public = own_attributes.public_face(unit.owner) if public is None else public
     module, qualname = unit.name.split(":", 1)
     source = source_digest(sys.modules[module]) if is_found(public, module, qualname) else None
     if source is None and not by_value:
@@ -140,7 +140,7 @@ def _types_of(unit: Unit, public: Any, *, by_value: bool) -> dict[str, Any]:
             "args": [_written(typ, at, public) for at, typ in enumerate(unit.args)],
             "returns": None if unit.return_type is None else typecodec.encode(unit.return_type),
         }
-    except fields.Unencodable as exc:
+    except type_fields.Unencodable as exc:
         if by_value:
             return version | {BY_VALUE: True}
         raise UnaskableError(str(exc)) from exc

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 from numba.np import arraymath
 
-from nbcache.glue.identity import bytecode, imported
+from nbcache.glue.identity import bytecode, function_imports
 from nbcache.glue.identity.bytecode import nested_codes
 
 
@@ -69,7 +69,7 @@ def test_each_instruction_that_loads_or_stores_local_variables_is_known():
     [("import a.b", 0, ()), ("from a.b import c, d", 0, ("c", "d")), ("from ..a.b import c", 2, ("c",)), ("z = 7, 8\nfrom .a.b import c", 1, ("c",))],
 )  # fmt: skip
 def test_imports_are_found_by_level_and_names(body, level, names):
-    assert imported._statements_in(code_of(body)) == [(level, "a.b", names)]
+    assert function_imports._statements_in(code_of(body)) == [(level, "a.b", names)]
 
 
 def test_the_order_of_a_set_counts_where_somebody_goes_through_it():

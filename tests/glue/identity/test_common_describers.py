@@ -7,7 +7,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 from numba.core.typing.templates import FunctionTemplate
 
-from nbcache.glue.identity import describe, describe_cuda, describe_foreign, describe_numpy, describe_python, kinds
+from nbcache.glue.identity import describe, describe_c_functions, describe_cuda, describe_numpy, describe_python, kinds
 
 
 def everything_below(cls):
@@ -56,7 +56,7 @@ def test_every_class_has_the_describer_that_the_tables_give_it():
     assert len(found) > 20
 
 
-@pytest.mark.parametrize("tables", [describe_numpy, describe_python, describe_foreign, describe_cuda])
+@pytest.mark.parametrize("tables", [describe_numpy, describe_python, describe_c_functions, describe_cuda])
 def test_what_other_tables_have_is_not_of_numbas_core(tables):
     assert not [cls for cls in getattr(tables, "DESCRIBERS", ()) if str(cls.__module__).startswith("numba.core.")]
     assert not [name for name in getattr(tables, "BY_NAME", ()) if name.startswith("numba.core.")]

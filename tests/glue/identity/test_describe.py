@@ -31,7 +31,7 @@ import pytest
 from numba import njit
 from numba.core import types as nbtypes
 
-from nbcache.glue.identity.mutations import Mutations
+from nbcache.glue.identity.dictionary_changes import Mutations
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.key_maker import KeyMaker
 

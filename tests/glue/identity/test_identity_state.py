@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from nbcache.glue.identity import state
+from nbcache.glue.identity import process_state
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.keys.key_maker import KeyMaker
@@ -157,9 +157,9 @@ def test_measuring_how_long_something_takes_is_none():
 SOMETIMES = {"multiprocessing.context:get_context", "multiprocessing.context:get_start_method", "sys:get_int_max_str_digits", "os:process_cpu_count", "logging:getHandlerByName", "logging:getLevelNamesMapping", "locale:getencoding", "_locale:getencoding", "posix:cpu_count"}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted({*state._TELLERS, *state._OPAQUE} - SOMETIMES))
+@pytest.mark.parametrize("name", sorted({*process_state._TELLERS, *process_state._OPAQUE} - SOMETIMES))
 def test_what_tells_is_listed_under_the_name_that_it_has_here(name):
     module, _, attribute = name.partition(":")
     found = getattr(importlib.import_module(module), attribute)
     own = toolchain_name(found)
-    assert own is None or state._as_listed(own) in {*state._TELLERS, *state._OPAQUE}
+    assert own is None or process_state._as_listed(own) in {*process_state._TELLERS, *process_state._OPAQUE}

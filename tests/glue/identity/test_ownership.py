@@ -299,10 +299,10 @@ def test_somebodys_among_many(made):
 def test_for_whom_it_is_registered(key):
     from numba.core.typing.builtins import Len
 
-    from nbcache.glue.identity import registered
+    from nbcache.glue.identity import registration
 
-    assert registered.are_numbas([Len], [len])
-    assert not registered.are_numbas([Len], [len, key])
+    assert registration.are_numbas([Len], [len])
+    assert not registration.are_numbas([Len], [len, key])
 
 
 def test_nobody_extends_numba():
@@ -329,7 +329,7 @@ def test_who_speaks_for_others_is_found_out_again_when_somebody_joins():
         from numba.core import types
         from numba.core.typing.typeof import typeof_impl
         from nbcache.glue.identity import registrations
-        from nbcache.glue.identity.consulted import EVERYTHING
+        from nbcache.glue.identity.asked_names import EVERYTHING
 
         class Shape(abc.ABC):
             pass

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from nbcache.glue.identity.idle import Ran
+from nbcache.glue.identity.counterparts import Reach
+from nbcache.glue.identity.marked_packages import Ran
 from nbcache.glue.identity.node import Node
-from nbcache.glue.identity.reach import Reach
 
 BESIDE_A_REGISTRATION = """
 from numba.extending import overload

@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 import pytest
 
 from nbcache.glue.keys import targets
-from nbcache.glue.published import target
+from nbcache.glue.publishing import target
 from nbcache.published import hosts
 
 CPUINFO = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp ssbs"
@@ -66,7 +66,7 @@ def test_code_of_an_arm_host_says_what_a_node_needs(compiles_for):
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="processors of x86-64")
 def test_code_for_a_level_needs_that_level_alone():
-    program = "from nbcache.glue.published import target; print(*target.needed_features())"
+    program = "from nbcache.glue.publishing import target; print(*target.needed_features())"
     level = {"NUMBA_CPU_NAME": "x86-64-v2", "NUMBA_CPU_FEATURES": ""}
 
     def needed(more):

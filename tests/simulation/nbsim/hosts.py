@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.client import lookup as lookup_module
 from nbcache.client import remote as remote_module
 from nbcache.client.lookup import Found, Lookup
@@ -31,7 +31,7 @@ from nbcache.secret import Secret
 from nbcache.store import entry, reasons
 from nbcache.store.content import blake2b
 from nbcache.store.entry import Header
-from nbcache.store.publish import PUBLISHED, Published
+from nbcache.store.slots import PUBLISHED, Published
 from nbsim.clock import Clock, Executor, Future, Threading
 from nbsim.servers import Kind, Server
 
@@ -247,8 +247,8 @@ class Fleet:
         self.contents: dict[str, Mapping[str, bytes]] = {}
         self.key = str(folder / "signing.key")
         if not Path(self.key).exists():
-            signatures.save(signatures.generate("simulated"), self.key)
-        self.public = str(signatures.read(Secret(self.key)).public)
+            signing_keys.save(signing_keys.generate("simulated"), self.key)
+        self.public = str(signing_keys.read(Secret(self.key)).public)
         # The program is the same whatever the fleet is.
         self.program = program(keys, random.Random(seed))
         self._keys, self._spread = keys, spread
@@ -387,7 +387,7 @@ NOTHING_CRASHES = SimpleNamespace(for_others=lambda entries, *_: entries, condem
 
 def fill(fleet: Fleet) -> None:
     """Have the server hold everything that the program needs."""
-    secret = signatures.read(Secret(fleet.key))
+    secret = signing_keys.read(Secret(fleet.key))
     for outer in fleet.program:
         for function in (outer, *outer.callees):
             header = Header(

@@ -1,7 +1,7 @@
 """A program that starts cold on any number of processors, and the lanes through its profile.
 
 What runs is nbcache's own code: the order and the number of lanes (`protocol/profiles`), a lane's way through a profile
-(`glue/requests/profiled`), and whom the program waits for, and how long (`client/others`, `client/patience`). Stand-ins
+(`glue/requests/profile_lane`), and whom the program waits for, and how long (`client/elsewhere`, `client/waiting_account`). Stand-ins
 are time, the store, and compiling: a unit takes the seconds that its profile recorded, after what it is built upon, if
 that isn't there.
 
@@ -18,10 +18,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from nbcache.client import others, patience
+from nbcache.client import elsewhere, waiting_account
 from nbcache.config import Settings
 from nbcache.counting import Counters
-from nbcache.glue.requests import profiled
+from nbcache.glue.requests import profile_lane
 from nbcache.protocol import spool
 from nbcache.protocol.profiles import Head, Profile, Unit
 from nbsim.clock import Clock
@@ -116,7 +116,7 @@ class _SeenStore:
         return SimpleNamespace(key=key, release=lambda: self._store.leased.pop(key, None))
 
 
-class _Seen(others.Others):
+class _Seen(elsewhere.Elsewhere):
     """Others as one process sees them, which is told how much processor time they have had."""
 
     def _progress_of(self, key: str) -> tuple[float | None, float | None]:
@@ -144,7 +144,7 @@ class _Process:
         while left > 1e-9:
             self._host.compiling.add(self)
             rate = self._host.rate_of(self)
-            step = min(left / rate, patience.LOOK_SECONDS)
+            step = min(left / rate, waiting_account.LOOK_SECONDS)
             self._host.clock.sleep(step)
             self.spent += step * rate
             left -= step * rate
@@ -193,7 +193,7 @@ class _Host:
             process_time=self.clock.monotonic,
         )
         with ExitStack() as stack:
-            for module in (others, patience, profiled):
+            for module in (elsewhere, waiting_account, profile_lane):
                 stack.enter_context(patch.object(module, "time", time))
             stack.enter_context(patch.object(spool, "waits", lambda _path: self._lanes > 0))
             self.clock.start(self._program)
@@ -220,7 +220,7 @@ class _Host:
             pass
 
 
-class _Lane(profiled.Lane):
+class _Lane(profile_lane.Lane):
     """A lane whose functions are numbers of units."""
 
     def __init__(self, process: _Process, profile: Profile) -> None:

@@ -90,18 +90,18 @@ def _keep_house_often(seconds):
 
 
 def _be_patient():
-    from nbcache.client import others, remote
+    from nbcache.client import elsewhere, remote
     from nbcache.protocol import heartbeats
     from nbcache.store.directory import Store
 
     heartbeats.DEAD_SECONDS = 600.0
     # An entry may be there before another one that the same job makes, without which it is of no use.
-    others.UNANSWERED_SECONDS = 60.0
+    elsewhere.UNANSWERED_SECONDS = 60.0
     # Else what a program does for its store at its end is left to the next one after a tenth of a second.
     Store.tidy.__defaults__ = (600.0,)
     if {"serve", "watch"} & set(sys.orig_argv):
         from nbcache.daemon import interpreters, presence, supervisor
-        from nbcache.daemon import remote as helpers
+        from nbcache.daemon import remote_builds as helpers
 
         supervisor.FORK_SECONDS = interpreters.SECONDS = supervisor.EXECUTE_SECONDS = supervisor.START_SECONDS = 600.0
         if "watch" in sys.orig_argv:
@@ -125,10 +125,10 @@ def _be_patient():
 
 
 def _start_cold(seconds):
-    from nbcache.client import cold, profiling
+    from nbcache.client import cold_start, profiling
 
-    profiling.LEAST_SECONDS = profiling.BY_VALUE_SECONDS = cold.LEAST_SECONDS = cold.WORTH_SECONDS = 0.0
-    cold.IDLE_SECONDS = seconds
+    profiling.LEAST_SECONDS = profiling.BY_VALUE_SECONDS = cold_start.LEAST_SECONDS = cold_start.WORTH_SECONDS = 0.0
+    cold_start.IDLE_SECONDS = seconds
 
 
 if os.environ.get("NBTEST_WITHOUT"):

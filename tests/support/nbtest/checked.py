@@ -14,7 +14,7 @@ from numba.core import types
 from numba.core.codegen import initialize_llvm
 from numba.np.numpy_support import as_dtype
 
-from nbcache.glue.published import native_check
+from nbcache.glue.publishing import native_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -150,13 +150,13 @@ def failures(store: Path) -> list[dict[str, object]]:
 
 def in_thread(settings: Settings, state: Path) -> tuple[Service, threading.Thread]:
     """Run a service in a thread of this process, which closes the connection to the state that it alone can close."""
-    from nbcache.daemon import commons, service
+    from nbcache.daemon import service, shared_parts
     from nbcache.daemon.presence import Notifier
 
     made: queue.SimpleQueue[Service] = queue.SimpleQueue()
 
     def run() -> None:
-        running = service.Service(settings, commons.Options(state=str(state)), lambda: settings)
+        running = service.Service(settings, shared_parts.Options(state=str(state)), lambda: settings)
         made.put(running)
         running.run(Notifier({}))
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from nbcache import signatures
+from nbcache import signing_keys
 from nbcache.secret import Secret
 from nbtest import daemons, ports, proc
 
@@ -146,12 +146,12 @@ class Fleet:
 
     def make_key(self, name, date=""):
         path = self.folder / f"{name}.key"
-        key = signatures.generate(name, date)
-        signatures.save(key, str(path))
+        key = signing_keys.generate(name, date)
+        signing_keys.save(key, str(path))
         return path
 
     def public(self, path=None):
-        return str(signatures.read(Secret(str(path or self.key))).public)
+        return str(signing_keys.read(Secret(str(path or self.key))).public)
 
     def host(self, name, remote, *, trusts=None, signs=True, patient=True, **settings):
         """The environment of a host with a local store of its own; a *patient* one waits as long as it takes."""

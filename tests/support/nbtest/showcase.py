@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from nbcache.config import Settings
-from nbcache.store import folding
+from nbcache.store import usage_sums
 from nbcache.store.directory import Store
 from nbcache.store.entry import Header
 
@@ -48,7 +48,7 @@ def build(root: Path | str, days: int = 45, seed: int = 7, *, now: float | None 
             when = now - day * DAY - hour * 3600.0
             if when <= now and (busy := _busy(when)) > chance.random() * 0.8:
                 _program(store, chance, keys, when, busy, 1 - day / days)
-    folding.fold_all(store.path, lambda _: True)
+    usage_sums.fold_all(store.path, lambda _: True)
     store.write_usage({"processes": 0, "evicted": 37, "evicted_bytes": 9_400_000})
     return store
 

@@ -4,7 +4,7 @@ import os
 import struct
 import time
 
-from nbcache.store import drops, entry, first_calls, layout
+from nbcache.store import entry, first_calls, layout, user_directories
 
 
 def crashing(code):
@@ -79,7 +79,9 @@ def _entries(store):
 
 def condemn(root, digest, key, deaths=first_calls.PLACES, function="mod:a"):
     """Say in this user's table that so many processes died in an entry."""
-    fd = os.open(f"{drops.own(str(root), layout.TRIALS)}/{first_calls.FILE}", first_calls.FLAGS, layout.FILE_MODE)
+    fd = os.open(
+        f"{user_directories.own(str(root), layout.TRIALS)}/{first_calls.FILE}", first_calls.FLAGS, layout.FILE_MODE
+    )
     call = first_calls.Call(digest, key, first_calls.DIED, b"", -1, time.time(), function)
     for at in first_calls.places(digest)[:deaths]:
         first_calls.write(fd, at, first_calls.encode(call))

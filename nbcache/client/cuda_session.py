@@ -1,0 +1,90 @@
+"""What numba-cuda asks of the client: look up, load, or compile once and publish.
+
+As `nbcache.client.session` does for functions: whatever goes wrong in here is a logged miss.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+from nbcache.passing_exceptions import let_pass
+from nbcache.store import reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nbcache.client.session import ClientSession
+    from nbcache.glue.capture.compilations import Frame, FrameStack
+    from nbcache.glue.cuda.policy import Unpack
+    from nbcache.glue.cuda.units import CudaUnit
+    from nbcache.glue.entries.meta import Packed
+    from nbcache.glue.keys.key_maker import KeyMaker
+
+_log = logging.getLogger("nbcache")
+
+
+class Kernels:
+    """Implements `nbcache.glue.cuda.policy.KernelSession` for a session."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self.frames: FrameStack = session.frames
+        self.maker: KeyMaker = session.maker
+
+    @property
+    def cache_path(self) -> str | None:
+        """The store's directory."""
+        return self._session.cache_path
+
+    def find_kernel(self, identify: Callable[[], CudaUnit], unpack: Unpack) -> Any | None:
+        """What *unpack* makes of an entry, or None with a frame opened for the compilation that follows.
+
+        *identify* may raise Unidentifiable. Raises what a warning's filters say has to be raised.
+        """
+        from nbcache.glue.identity.node import Unidentifiable
+
+        session = self._session
+        if not session.enabled:
+            return None
+        unit: CudaUnit | None = None
+        try:
+            try:
+                unit = identify()
+                unit.key  # noqa: B018  computed here so that it is known to exist
+            except Unidentifiable as exc:
+                reason, name = str(exc), "a kernel" if unit is None else unit.name
+                session.counters.uncacheable(reason, name)
+                _log.debug("%s can't be cached: it depends on %s", name, reason)
+                session.open_frame(None, reason=reason)
+                return None
+            found = session.lookup.kernel(unit, unpack)
+            if found.result is None:
+                look_up = functools.partial(session.lookup.kernel, unit, unpack, waited=True)
+                found = session.from_elsewhere(unit, look_up, found)
+            if found.result is None:
+                session.open_frame(unit)
+            elif not len(self.frames):
+                session.record(unit)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
+            session.fault("looking up", unit)
+            session.open_frame(None, reason=reasons.INTERNAL)
+            return None
+        return found.with_warnings()
+
+    def keep_kernel(self, pack: Callable[[CudaUnit, Frame], Packed]) -> None:
+        """The compilation of the innermost frame succeeded: publish what *pack* makes of it."""
+        session, frame = self._session, self.frames.top()
+        if frame is None or frame.unit is None or not session.enabled:
+            return
+        unit = cast("CudaUnit", frame.unit)
+        try:
+            stored = session.saving.kernel(frame, unit, lambda: pack(unit, frame))
+            if stored and len(self.frames) == 1:
+                session.record(unit)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
+            session.fault("publishing", unit)
+        unit.forget()

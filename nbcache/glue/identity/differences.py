@@ -1,0 +1,144 @@
+"""Identities in words for people: what of all that was read isn't what it was, and what a graph consists of."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import weakref
+from itertools import chain
+from operator import attrgetter
+from types import FunctionType, MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from nbcache.glue.identity.dictionary_changes import dictionary_behind
+from nbcache.glue.identity.marked_packages import verdicts
+from nbcache.glue.identity.watched import MISSING, are_same
+from nbcache.passing_exceptions import let_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nbcache.glue.identity.node import Node, Scope
+
+_DEPTH = 3
+"""Through how many containers a name is looked for."""
+
+
+CHANGED = "what it depends on changed while it was compiled"
+
+
+def changed(scope: Scope | None) -> str:
+    """The reason not to store what was compiled meanwhile, with what it was that changed."""
+    change = "" if scope is None else first_change(scope)
+    return f"{CHANGED}: {change}" if change else CHANGED
+
+
+def first_change(scope: Scope) -> str:
+    """The first thing that was read for *scope* and is another now, "" if all is as before.
+
+    ``module.name`` where it has a name, else the sort of object that it is.
+    """
+    parts = scope.all()
+    for part in parts:
+        for obj, name in _changed_in(part):
+            if obj is verdicts:
+                return f"where walks through {name.rpartition('/')[2].removesuffix('.dist-info')} end"
+            return _Namer(parts).name_of(obj, name)
+    return ""
+
+
+def _changed_in(part: Scope) -> Iterator[tuple[object, str]]:
+    """What changed: an object, and the name of its attribute or item, "" for all of it."""
+    for container, name, seen in chain(part.items, part.members):
+        get: Any = MappingProxyType.get if type(container) is MappingProxyType else dict.get
+        if get(container, name, MISSING) is not seen:
+            yield container, name
+    for owner, name, seen in part.attributes:
+        if _read(attrgetter(name), owner) is not seen:
+            yield owner, name
+    for sized, size in part.sizes:
+        if _read(len, sized) != size:
+            yield sized, ""
+    for take, obj, before in part.snapshots:
+        now = _read(take, obj)
+        if not isinstance(now, list) or not are_same(now, before):
+            yield obj, ""
+    for function, obj, expected in part.checks:
+        if _read(function, obj) != expected:
+            yield obj, ""
+
+
+def _read(read: Any, *args: Any) -> object:
+    try:
+        return read(*args)
+    except Exception as raised:  # noqa: BLE001  what can't be read any more did change
+        let_pass(raised)
+        return MISSING
+
+
+class _Namer:
+    """Finds names by who was seen to refer to what."""
+
+    def __init__(self, parts: list[Scope]) -> None:
+        self._parts = parts
+
+    def name_of(self, obj: object, attribute: str = "", depth: int = 0) -> str:
+        """``module.name``, or the sort of object that it is."""
+        obj = obj() if isinstance(obj, weakref.ref) else obj
+        name = self._own_name(obj) or self._held_as(obj, depth) or f"an object of type {type(obj).__name__}"
+        return f"{name}.{attribute}" if attribute else name
+
+    def _own_name(self, obj: Any) -> str:
+        if isinstance(obj, str):  # what the toolchain tells, by who tells it
+            return obj.replace(":", ".")
+        if isinstance(obj, ModuleType):
+            return obj.__name__
+        if isinstance(obj, FunctionType | type):
+            return f"{obj.__module__}.{obj.__qualname__}"
+        function = getattr(obj, "py_func", None)
+        if isinstance(function, FunctionType):
+            return self._own_name(function)
+        if type(obj) is dict and isinstance(obj.get("__name__"), str):
+            return str(obj["__name__"])
+        if isinstance(obj, MappingProxyType):  # what a class has
+            return next((self._own_name(each) for each in _referring(obj) if isinstance(each, type)), "")
+        return ""
+
+    def _held_as(self, obj: object, depth: int) -> str:
+        if depth == _DEPTH:
+            return ""
+        for part in self._parts:
+            for owner, name, seen in chain(part.items, part.members, part.attributes):
+                if seen is obj:
+                    return self.name_of(owner, name, depth + 1)
+            for _take, holder, before in part.snapshots:
+                if holder is not obj and any(each is obj for each in before):
+                    return self.name_of(holder, "", depth + 1)
+        return ""
+
+
+def _referring(proxy: MappingProxyType[str, Any]) -> list[object]:
+    """Who refers to the dictionary that this shows."""
+    return gc.get_referrers(dictionary_behind(proxy))
+
+
+def node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
+    """Parts in words, under the label of whoever holds them: an array under the global's name."""
+    found: list[tuple[str, str]] = []
+    for node in nodes:
+        if node is not nodes[0] and _is_leaf(node):
+            continue
+        owner = "" if node.title.startswith("function ") else f"{node.title}: "
+        for label, content, words in node.parts:
+            if content == b"@":
+                continue  # nothing but the edge of this label
+            found.append((f"{prefix}{owner}{label}", words or hashlib.blake2b(content, digest_size=6).hexdigest()))
+        for (label, _obj), child, compiled in zip(node.edges, node.children, node.ways, strict=True):
+            words = ", ".join([child.title, *(part[2] for part in child.parts)]) if _is_leaf(child) else child.title
+            # The third kind says so in its title: "reference to".
+            found.append((f"{prefix}{owner}{label}", words if compiled else f"{words} (run while compiling)"))
+    return found
+
+
+def _is_leaf(node: Node) -> bool:
+    return not node.edges and not node.title.startswith("function ")

@@ -1,0 +1,90 @@
+"""Finding the entries of a key: which of its files may be used."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from nbcache.file_trust import OPEN_FLAGS, Trust
+from nbcache.passing_exceptions import let_pass, suppressed
+from nbcache.process import os
+from nbcache.store import entry, layout
+from nbcache.store.content import reading
+from nbcache.store.entry import OTHER_KEY, REVOKED, UNREADABLE, UNTRUSTED, examine_open, pread_exactly
+
+GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
+"""What says that nothing is there."""
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nbcache.store.entry import Entry, Header
+
+
+def _later(path: str, trust: Trust, meant: tuple[int, str], offset: int, count: int) -> bytes | None:
+    """Return so many bytes from there that weren't read along; None if what is meant, by size and digest, is gone."""
+    with suppressed(OSError), reading(path) as (fd, status):
+        # The header's digest tells the same entry from a replacement; it covers the digests of all sections. Better
+        # than an inode number, which can be used again, and an entry that moved to another slot isn't mistaken for one.
+        digest = os.pread(fd, entry.DIGEST_SIZE, entry.DIGEST_OFFSET).hex() if trust.allows(status, fd) else ""
+        if (status.st_size, digest) == meant:
+            return pread_exactly(fd, offset, count)
+    return None
+
+
+def variants(
+    stem: str,
+    key: str,
+    reject: Callable[[str], None],
+    *,
+    trust: Trust,
+    trusts_shard: Callable[[str], bool],
+    admits: Callable[[Header], bool],
+    layer: str,
+) -> Iterator[Entry]:
+    """Yield what :meth:`nbcache.store.directory.Store.find` does, for a key whose files begin with *stem*."""
+    for suffix in layout.SUFFIXES:
+        path = stem + suffix
+        try:
+            fd = os.open(path, OPEN_FLAGS)
+        except OSError as error:
+            let_pass(error)
+            if error.errno in GONE:
+                return
+            reject(UNTRUSTED if error.errno == errno.ELOOP else UNREADABLE)
+            continue
+        try:
+            status = os.fstat(fd)
+            found = examine_trusted(fd, status, key, trust, trusts_shard)
+        except OSError as raised:
+            let_pass(raised)
+            found = UNREADABLE
+        finally:
+            os.close(fd)
+        if not isinstance(found, str) and not admits(found.header):
+            found = REVOKED
+        if isinstance(found, str):
+            reject(found)
+            continue
+        # Of a layer's files the permission says nothing: an installer may have set it.
+        proven = status.st_mode & stat.S_IXUSR != 0 and not layer
+        found.lies(path, layer, proven, partial(_later, path, trust, (found.size, found.digest)))
+        yield found
+
+
+def examine_trusted(
+    fd: int, status: os.stat_result, key: str, trust: Trust, trusts_shard: Callable[[str], bool]
+) -> Entry | str:
+    """Like :func:`nbcache.store.entry.examine`, of an open file with this status that has to be a key's and trusted."""
+    try:
+        if not trust.allows(status, fd) or not trusts_shard(key[: layout.SHARD]):
+            return UNTRUSTED
+        found = examine_open(fd, status.st_size)
+    except (OSError, ValueError) as raised:
+        let_pass(raised)
+        return UNREADABLE
+    if not isinstance(found, str) and found.header.key != key:
+        return OTHER_KEY
+    return found
