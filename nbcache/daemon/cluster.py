@@ -235,7 +235,7 @@ class Farm(ForkingPool):
         uid = "" if self._uid is None else str(self._uid)
         if uid:
             # Dask has a directory of settings in everybody's home.
-            plain["HOME"] = self._scratch
+            plain["HOME"] = self._scratch.path  # type: ignore[union-attr]
 
         def start(orders: int, _asking: int, errors: int) -> subprocess.Popen[bytes]:
             return subprocess.Popen(  # noqa: S603  this interpreter

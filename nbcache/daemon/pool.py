@@ -12,9 +12,7 @@ import json
 import logging
 import os
 import select
-import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections import Counter, deque
@@ -29,6 +27,7 @@ from nbcache.daemon.confinement import Confinement
 from nbcache.daemon.job_run import NEVER, Call, CrashError, InterpreterError, JobError
 from nbcache.daemon.job_services import Beside, Services
 from nbcache.daemon.publisher import MAX_BYTES, Ticket
+from nbcache.daemon.scratch import Scratch
 from nbcache.daemon.supervisor import Interpreter, started_in_time
 from nbcache.store import reasons
 
@@ -116,7 +115,7 @@ class ForkingPool:
         """Those that were killed and may not be gone yet."""
         self._beside = Beside(self._rouse)
         self._thread: threading.Thread | None = None
-        self._scratch = ""
+        self._scratch: Scratch | None = None
         self._wake = -1, -1
         self._closed = False
         self._ending = False
@@ -198,8 +197,7 @@ class ForkingPool:
 
     def _supervise(self) -> None:
         try:
-            self._scratch = tempfile.mkdtemp(prefix="nbcache-jobs-")
-            os.chmod(self._scratch, 0o755)  # noqa: S103  nothing is in it but what jobs mount there
+            self._scratch = Scratch(self._uid)
             while not self._ending and (not self._closed or self._is_busy):
                 self._turn()
         except Exception as error:  # noqa: BLE001  whoever waits has to hear of it
@@ -218,7 +216,8 @@ class ForkingPool:
                 except subprocess.TimeoutExpired:
                     process.kill()
             self._interpreters.clear()
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            if self._scratch is not None:
+                self._scratch.remove()
             with self._lock:
                 for fd in self._wake:
                     os.close(fd)
@@ -326,16 +325,16 @@ class ForkingPool:
             return self._current()
 
     def _start(self) -> Interpreter:
-        uid = self._uid
+        uid, scratch = self._uid, self._scratch.path  # type: ignore[union-attr]
         command = [self.interpreter, "-S", "-s", "-B", "-c", _BEGIN.format(MODULES)]
         if uid is not None:
             # Where there are namespaces, something else is mounted there.
-            os.chown(self._scratch, uid, uid)
+            os.chown(scratch, uid, uid)
 
         def start(orders: int, asking: int, errors: int) -> subprocess.Popen[bytes]:
-            rest = [str(orders), str(asking), MODULES, self._scratch, self._root, self._confining.how]
+            rest = [str(orders), str(asking), MODULES, scratch, self._root, self._confining.how]
             return subprocess.Popen(  # noqa: S603  an interpreter that was found trusted
-                [*command, *rest], env={**self._environment, "TMPDIR": self._scratch}, cwd="/",
+                [*command, *rest], env={**self._environment, "TMPDIR": scratch}, cwd="/",
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=[orders, asking],
                 user=uid, group=uid, extra_groups=None if uid is None else [],
             )  # fmt: skip

@@ -125,8 +125,8 @@ messages = [
 ]
 import cloudpickle
 data = pickle.dumps(evil)
-from nbcache.dask import results
-results.seal()
+from nbcache.dask import result_grammar
+result_grammar.seal()
 for message in messages:
     for deserialize in (True, False):
         try:

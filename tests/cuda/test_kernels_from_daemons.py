@@ -131,9 +131,9 @@ def test_an_interpreter_without_numba_cuda_says_so(place):
     run({"kernel": program}, tree, store=place / "store", env={"NBCACHE_RECORD": str(warm)})
     (line,) = warm.read_text().splitlines()
     job = (
-        "import sys\nsys.modules['numba_cuda'] = None\nfrom nbcache.daemon import jobs, worker\n"
+        "import sys\nsys.modules['numba_cuda'] = None\nfrom nbcache.daemon import job_functions, job_side\n"
         "from nbcache.store.directory import Store\nfrom nbcache.file_trust import Trust\n"
-        f"worker.store = Store({str(place / 'other')!r}, Trust(), writable=False)\nprint(jobs.build({line!r}))\n"
+        f"job_side.store = Store({str(place / 'other')!r}, Trust(), writable=False)\nprint(job_functions.build({line!r}))\n"
     )
     said = subprocess.run([sys.executable, "-c", job], capture_output=True, text=True, check=True, cwd=place).stdout
     assert said == f"['environment', \"numba-cuda isn't installed for {sys.executable}\"]\n"

@@ -358,6 +358,37 @@ def test_requests_and_failures_with_wrong_dates(place, programs, clock):
         daemon.says("older than a day")
 
 
+def test_the_next_daemon_removes_the_folder_that_a_killed_one_left(place, programs):
+    temporary = place / "temporary"
+    temporary.mkdir(mode=0o777)
+    there = {"TMPDIR": str(temporary)}
+
+    def folders():
+        return set(temporary.glob("nbcache-jobs-*"))
+
+    with daemons.daemon(place / "other", extra=there) as other:
+        programs.served(other, "other")
+        alive = folders()
+        killed = daemons.Daemon(place / "store", extra=there)
+        programs.served(killed, "first")
+        killed.kill()
+        left = folders() - alive
+        young, strangers = temporary / "nbcache-jobs-young", temporary / "nbcache-jobs-strangers"
+        young.mkdir()
+        strangers.mkdir()
+        if os.geteuid() == 0:
+            os.chown(strangers, 65534, 65534)
+        for each in (*alive, *left, *([strangers] if os.geteuid() == 0 else [])):
+            os.utime(each, (time.time() - 3600,) * 2)
+        with daemons.daemon(place / "store", extra=there) as again:
+            programs.served(again, "second")
+            now = folders()
+    assert len(alive) == len(left) == 1
+    assert not left & now
+    assert {*alive, young, strangers} < now
+    assert folders() == {young, strangers}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_a_dead_daemon_s_date_is_in_the_future(place, programs, host):

@@ -202,8 +202,8 @@ def test_a_stopped_job_is_ended_when_its_time_is_over(place):
 
 HANGING = """
 import os
-from nbcache.daemon import worker
-worker._current.link.ask({{"judge": "owner"}}, os.open({disk!r}, os.O_PATH))
+from nbcache.daemon import job_side
+job_side._current.link.ask({{"judge": "owner"}}, os.open({disk!r}, os.O_PATH))
 """
 
 
@@ -621,19 +621,19 @@ def test_packages_that_an_interpreter_imports_by_itself(place, stranger):
 
 
 FORGERY = """
-from nbcache.daemon import worker
+from nbcache.daemon import job_side
 from nbcache.store import entry
 with open({victim!r}, "rb") as file:
     found = entry.parse(file.read())
 sections = {{name: found.section(name) for name in found.section_sizes}}
 def hand_in(**changes):
     header = found.header._replace(extra={{"asked": 0, "built": 0, "host": "trustworthy"}}, **changes)
-    done = worker.HandingStore({store!r}, worker.rule(), writable=True).publish(header, sections)
+    done = job_side.HandingStore({store!r}, job_side.rule(), writable=True).publish(header, sections)
     print("forgery:", done.ok, done.reason, file=sys.stderr)
 hand_in(build="forged")
 for number in range(10):
     hand_in(guard=f"forged {{number}}")
-worker._current.link.say({{"result": None}})
+job_side._current.link.say({{"result": None}})
 import os
 if os.fork() == 0:
     try:
@@ -686,9 +686,9 @@ def test_what_one_user_asks_for_replaces_nothing_of_another_s(place):
 
 LIES = {
     "crashes": "os._exit(3)",
-    "says that it fails": "from nbcache.daemon import worker\n    "
-    "worker._current.link.say({'result': ['function', 'it does not compile']})\n    os._exit(0)",
-    "says that it is done": "from nbcache.daemon import worker\n    worker._current.link.say({'result': None})\n    os._exit(0)",
+    "says that it fails": "from nbcache.daemon import job_side\n    "
+    "job_side._current.link.say({'result': ['function', 'it does not compile']})\n    os._exit(0)",
+    "says that it is done": "from nbcache.daemon import job_side\n    job_side._current.link.say({'result': None})\n    os._exit(0)",
 }
 
 
@@ -752,7 +752,7 @@ def test_a_store_that_jobs_may_not_read(place):
 @pytest.mark.long
 def test_a_job_that_says_it_was_done_and_wasn_t(place):
     store = place / "store"
-    lie = "from nbcache.daemon import worker\nworker._current.link.say({'result': None})\nimport os\nos._exit(0)"
+    lie = "from nbcache.daemon import job_side\njob_side._current.link.say({'result': None})\nimport os\nos._exit(0)"
     with daemons.daemon(store) as daemon:
         ask(place, store, "liar", lie)
         assert "built liar:f" not in daemon.log, daemon.log

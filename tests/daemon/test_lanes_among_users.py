@@ -27,21 +27,21 @@ COLD = {"NBTEST_COLD": "600", "NBCACHE_LOG": "info", "NBCACHE_READONLY": "0"}
 RAN = "code of Mallory's runs here"
 FORGING = """
 import glob, os, sys
-from nbcache.daemon import worker
+from nbcache.daemon import job_side
 from nbcache.store import entry
-store = worker.HandingStore({store!r}, worker.rule(), writable=True)
+store = job_side.HandingStore({store!r}, job_side.rule(), writable=True)
 for path in glob.glob({copies!r} + "/*"):
     with open(path, "rb") as file:
         found = entry.parse(file.read())
     sections = {{name: found.section(name) for name in found.section_sizes}}
-    said = worker._current.link.ask({{"claim": found.header.key}})
+    said = job_side._current.link.ask({{"claim": found.header.key}})
     done = store.publish(found.header._replace(build="forged"), sections)
     print("forgery:", said["ok"], done.ok, done.reason, file=sys.stderr)
 """
 HOLDING = """
 import os, sys, time
-from nbcache.daemon import worker
-print("holding:", [worker._current.link.ask({{"claim": key}})["ok"] for key in {keys!r}], file=sys.stderr)
+from nbcache.daemon import job_side
+print("holding:", [job_side._current.link.ask({{"claim": key}})["ok"] for key in {keys!r}], file=sys.stderr)
 while not os.path.exists({gate!r}):
     time.sleep(0.02)
 """

@@ -15,7 +15,7 @@ LOADS = "import nbcache, sys; print(nbcache.load('scaled')(2.0, 3.0), 'numba' in
 A_FILE = """
 import fcntl, os, signal
 from nbcache import process
-from nbcache.daemon import channel, syscalls
+from nbcache.daemon import channel, linux_calls
 fd = process.memory_file("some")
 os.write(fd, b"this")
 assert os.pread(fd, 9, 0) == b"this" and fcntl.fcntl(fd, fcntl.F_GETFD) == fcntl.FD_CLOEXEC
@@ -25,7 +25,7 @@ with channel.sealed(b"that") as sealed:
 pid = os.fork()
 if not pid:
     signal.pause()
-syscalls.pidfd_kill(syscalls.pidfd_open(pid))
+linux_calls.pidfd_kill(linux_calls.pidfd_open(pid))
 print(os.WTERMSIG(os.waitpid(pid, 0)[1]))
 """
 

@@ -34,7 +34,7 @@ FUNCTIONS = "from numba import njit\n" + "".join(
 PROGRAM = f"import many\nfor number in range({2 * EACH}):\n    getattr(many, f'f{{number}}')(1)\n"
 FORGING_ALL = """
 import glob
-from nbcache.daemon import worker
+from nbcache.daemon import job_side
 from nbcache.store import entry
 for path in glob.glob({copies!r} + "/*"):
     with open(path, "rb") as file:
@@ -42,15 +42,15 @@ for path in glob.glob({copies!r} + "/*"):
     sections = {{name: found.section(name) for name in found.section_sizes}}
     for guard in (found.header.guard, "another"):
         forged = found.header._replace(build="forged", guard=guard)
-        worker.HandingStore({store!r}, worker.rule(), writable=True).publish(forged, sections)
+        job_side.HandingStore({store!r}, job_side.rule(), writable=True).publish(forged, sections)
 """
 FILLING = """
 import os
-from nbcache.daemon import worker
+from nbcache.daemon import job_side
 from nbcache.store.entry import Header
 for number in range(3):
     header = Header(os.urandom(32).hex(), "dispatcher", "big:g", "", "", 0.0, 0.0, "b" * 16, "", {{}})
-    worker.HandingStore({store!r}, worker.rule(), writable=True).publish(header, {{"object": os.urandom(1 << 20)}})
+    job_side.HandingStore({store!r}, job_side.rule(), writable=True).publish(header, {{"object": os.urandom(1 << 20)}})
 """
 LIMIT = "6MB"
 

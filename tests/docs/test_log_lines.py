@@ -18,7 +18,7 @@ SPEAKERS = re.compile(r"log|^self$|sparing|_failures_said|problems|getLogger")
 QUIET = {"DEBUG", "INFO"}
 REPORTING = {"service.py", "presence.py"}
 """Where a `problem` that was put into words is reported a line later."""
-MADE = {("service.py", "_make_again"), ("confinement.py", "complaint"), ("farm.py", "exposure")}
+MADE = {("service.py", "_make_again"), ("confinement.py", "complaint"), ("cluster.py", "exposure")}
 """Functions whose results are logged as they are."""
 ELSEWHERE = {"%s", "%s says: %s"}
 """What is filled in says it all: it comes from `MADE`, from settings that can't be read, or from a job."""

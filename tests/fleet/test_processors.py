@@ -228,13 +228,13 @@ def test_code_for_another_processor_is_not_called(place):
     program = f"""{WITHOUT_AVX}
 import os
 os.environ.update(NUMBA_CPU_NAME="x86-64-v3", NUMBA_CPU_FEATURES="")
-from nbcache.glue import foreign
-foreign.forbid_calls()
+from nbcache.glue import other_processors
+other_processors.forbid_calls()
 import calls
 for function in (calls.eager, calls.lazy):
     try:
         function(1.0)
-    except foreign.ForeignCodeError as error:
+    except other_processors.ForeignCodeError as error:
         print(error)
 print(calls.lazy.compile("f8(f8)") is not None)
 """

@@ -339,7 +339,7 @@ def test_metadata_that_somebody_put_into_the_current_directory_keeps_nobody_wait
         folder = scene / f"{name}-1.0.dist-info"
         folder.mkdir()
         put(folder / "entry_points.txt")
-    program = "import sys\nfrom nbcache.glue.identity import declared\nprint(declared.layers())\n"
+    program = "import sys\nfrom nbcache.glue.identity import entry_points\nprint(entry_points.layers())\n"
     done = proc.run(["-c", program], None, with_site(site), cwd=scene)
     assert done.stdout == f"{[('declaring', str(site / 'declaring' / '_layer'))]}\n", done.stderr
 

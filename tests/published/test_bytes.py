@@ -186,8 +186,8 @@ def test_a_signed_one_is_loaded_by_who_trusts_the_key_and_by_nobody_else(tmp_pat
     refused = """
     import ctypes, sys, pathlib
     import nbcache.errors
-    from nbcache import config, keyring, values
-    from nbcache.published import carried
+    from nbcache import config, keyring, setting_syntax
+    from nbcache.published import as_bytes
     happened = []
     sys.addaudithook(lambda event, args: happened.append((event, *args)))
     try:

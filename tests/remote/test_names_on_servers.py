@@ -30,10 +30,10 @@ for name, right, wrong, why in json.loads(pathlib.Path("attacks").read_text()):
 assert nbcache.load("number")(3.0) == 9.0
 """
 NEWER = """
-from nbcache.published import tiers
+from nbcache.published import names_in_tiers
 from nbcache.remote import storage
 from nbcache.secret import Secret
-tiers.AGAIN_SECONDS = 0.0
+names_in_tiers.AGAIN_SECONDS = 0.0
 assert nbcache.load("number")(3.0) == 1.5
 # What the server had before.
 storage.opened(Secret(ADDRESS)).put(NAME, bytes.fromhex(DATA))

@@ -95,8 +95,8 @@ def test_newer_versions_come_and_what_is_taken_back_goes(fleet, maker):
 def test_who_follows_takes_newer_versions_of_the_tiers(fleet, maker):
     publish(fleet, maker[0])
     begun = """
-    from nbcache.published import following, tiers
-    tiers.AGAIN_SECONDS = following.LOOK_SECONDS = 0.01
+    from nbcache.published import following, names_in_tiers
+    names_in_tiers.AGAIN_SECONDS = following.LOOK_SECONDS = 0.01
     revenue = nbcache.load("sales.revenue", follow=True)
     print("here", flush=True)
     import time

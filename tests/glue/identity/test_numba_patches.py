@@ -421,7 +421,7 @@ print(activation._active.maker.patches.look())
 """
 PRISTINE = """
 import importlib.util
-from nbcache.glue.identity import pristine
+from nbcache.glue.identity import numba_copies
 from nbcache.glue.identity.numba_patches import Patches
 cpu_target = __import__("numba.core.registry", fromlist=["x"]).cpu_target
 cpu_target.typing_context.refresh()
@@ -434,7 +434,7 @@ def f(a):
     return np.median(a) + np.sort(a)[0]
 f(np.arange(9.0))
 patches = Patches()
-print(sorted(patches.look()), len(pristine.noted.tables) > 1000)
+print(sorted(patches.look()), len(numba_copies.noted.tables) > 1000)
 """
 
 

@@ -138,7 +138,7 @@ from nbcache.glue.keys.key_maker import KeyMaker
 def f(x):
     return statistics.helper(x)
 import numba, os, json
-from nbcache.glue.identity import registered
+from nbcache.glue.identity import registration
 from nbcache.glue.identity import registrations
 from nbcache.glue.identity import ownership
 print(KeyMaker().engine.digest(f).hex(), ownership.is_toolchain_module("os"), ownership.is_toolchain_module("json.decoder"),
@@ -308,14 +308,14 @@ def test_for_whom_it_is_registered(key):
 def test_nobody_extends_numba():
     code = """
         from numba.core.registry import cpu_target
-        from nbcache.glue.identity import registrations, told
+        from nbcache.glue.identity import registrations, unregistered
         looked = []
         registrations.is_others = lambda *args: looked.append(args)
         index = registrations.ExtensionIndex()
         context = cpu_target.typing_context
         context.refresh()
         assert len(context._functions) > 50
-        for registry in told.registries()[0]:
+        for registry in unregistered.registries()[0]:
             index._read_typing(registry)
         index._read_tables([*index._tables])
         assert index._namesakes and not looked, looked

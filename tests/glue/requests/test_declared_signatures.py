@@ -37,15 +37,15 @@ from numba import njit
 def wakes(x):
     return x
 wakes(1)
-from nbcache.glue.requests import postponed
-postponed.begin()
+from nbcache.glue.requests import declared_signatures
+declared_signatures.begin()
 import lib
 def made():
     return [len(each.overloads) for each in (lib.leaf, lib.f, lib.converts, lib.fact, lib.from_table)]
 print(json.dumps(made()))
-with postponed.turn_of(lib.f):
+with declared_signatures.turn_of(lib.f):
     print(json.dumps(made()))
-postponed.complete(lib.fact)
+declared_signatures.complete(lib.fact)
 print(json.dumps(made()))
 """
     + SHOW
@@ -142,8 +142,8 @@ BEGIN = """
 import nbcache
 from numba import njit
 njit(lambda x: x)(1)
-from nbcache.glue.requests import postponed
-postponed.begin()
+from nbcache.glue.requests import declared_signatures
+declared_signatures.begin()
 """
 
 
@@ -202,7 +202,7 @@ def test_what_is_called_by_way_of_a_ufunc_is_complete_before(place):
     (place / "main.py").write_text("import lib\nprint(lib.through(3.0))")
     head = LANE.partition("def made()")[0]
     (place / "lane.py").write_text(
-        head + "with postponed.turn_of(lib.through):\n    pass\npostponed.complete(lib.through)\n"
+        head + "with declared_signatures.turn_of(lib.through):\n    pass\ndeclared_signatures.complete(lib.through)\n"
     )
     events, expected = place / "events", proc.run([place / "main.py"])
     assert expected.status == 0, expected.stderr

@@ -19,22 +19,22 @@ TRUSTED = frozenset({BOB, MALLORY, CAROL})
 WORKER = "import sys\nif not sys.argv[0].endswith('main.py'):\n"
 BODY = "from numba import njit\n@njit\ndef f(x):\n    return x * 3 + 1\n"
 FORGING = """
-from nbcache.daemon import worker
+from nbcache.daemon import job_side
 from nbcache.store import entry
 with open({copy!r}, "rb") as file:
     found = entry.parse(file.read())
 sections = {{name: found.section(name) for name in found.section_sizes}}
 forged = found.header._replace(build="forged")
-done = worker.HandingStore({store!r}, worker.rule(), writable=True).publish(forged, sections)
+done = job_side.HandingStore({store!r}, job_side.rule(), writable=True).publish(forged, sections)
 print("forgery:", done.ok, done.reason, file=sys.stderr)
 """
 FILLING = """
-from nbcache.daemon import worker
+from nbcache.daemon import job_side
 from nbcache.store.entry import Header
 import os
 for number in range(12):
     header = Header(os.urandom(32).hex(), "dispatcher", "big:g", "", "", 0.0, 0.0, "b" * 16, "", {{}})
-    worker.HandingStore({store!r}, worker.rule(), writable=True).publish(header, {{"object": os.urandom(1 << 20)}})
+    job_side.HandingStore({store!r}, job_side.rule(), writable=True).publish(header, {{"object": os.urandom(1 << 20)}})
 """
 
 
