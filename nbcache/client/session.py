@@ -435,7 +435,7 @@ class ClientSession:
 
     def _finish(self) -> None:
         self.lookup.finish()
-        if "publishing" in vars(self):  # else nothing was compiled
+        if "saving" in vars(self):  # else nothing was compiled
             self.saving.finish()
         # A forked child may come here twice: by atexit, and by multiprocessing, which atexit calls too.
         if self.counters.empty or self._told == os.getpid():

@@ -383,6 +383,8 @@ def test_the_next_daemon_removes_the_folder_that_a_killed_one_left(place, progra
         with daemons.daemon(place / "store", extra=there) as again:
             programs.served(again, "second")
             now = folders()
+            assert again.stop() == 0
+        assert other.stop() == 0
     assert len(alive) == len(left) == 1
     assert not left & now
     assert {*alive, young, strangers} < now
