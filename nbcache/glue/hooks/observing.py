@@ -18,7 +18,7 @@ from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue import marks
 from nbcache.glue.capture.compilations import Effect
-from nbcache.glue.hooks.consulting import choices_of
+from nbcache.glue.hooks.consulting import choices_of, unnoted
 from nbcache.glue.identity.idle import is_installed
 from nbcache.glue.identity.past import Question, past_of
 from nbcache.glue.identity.registered import chooser_of
@@ -238,6 +238,27 @@ def use_kept(session: Session, known: Consulted | None) -> None:
         session.frames.include(known)
     elif frame is not None:
         frame.taint = frame.taint or "it uses a function that was compiled before the cache was switched on"
+
+
+_told: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+"""By context of Numba's: at which reading of the registries (`ExtensionIndex.readings`) a hit last had it look."""
+
+
+def refreshed(session: Session, target_context: Any) -> None:
+    """A hit amid a compilation has Numba look for what was registered meanwhile, as a compilation does that begins.
+
+    What a chooser has imported just now may say how the rest of the caller is typed.
+    """
+    if not len(session.frames):
+        return
+    try:
+        session.maker.extensions.refresh()
+    except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+        unnoted(session, raised)
+    reading = session.maker.extensions.readings
+    if _told.get(target_context) != reading:
+        target_context.refresh()
+        _told[target_context] = reading
 
 
 def failed(dispatcher: Any, args: tuple[Any, ...], return_type: Any, closed: Consulted | None) -> None:
