@@ -73,8 +73,12 @@ _SPARE: Final = 3
 class _Rest:
     """What is to be loaded in this process, and what stands in places of others' until it is."""
 
-    def __init__(self, load_it: Callable[[], None], packages: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, load_it: Callable[[], None], packages: tuple[str, ...] = (), first: Callable[[], None] = lambda: None
+    ) -> None:
         self._load_it = load_it
+        self.first = first
+        """What is to be done before that, without Numba's lock."""
         self._package_names = packages
         self.is_loading = False
         self._spare: list[int] = []
@@ -200,7 +204,7 @@ def put_off(maker: KeyMaker, needed: tuple[str, ...]) -> None:
 
     global _rest
     if _rest is None and _LAST not in sys.modules:
-        _rest = _Rest(load_it, _PACKAGES)
+        _rest = _Rest(load_it, _PACKAGES, maker.installed.prepare_all)
         _rest.put_off()
 
 
@@ -209,6 +213,7 @@ def load() -> None:
     global _rest
     if _rest is None:
         return
+    _rest.first()
     cpu_target.target_context  # noqa: B018  made under a lock of its own, so never within the compiler's
     with compiler_lock.global_compiler_lock._lock:
         rest = _rest

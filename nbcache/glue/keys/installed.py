@@ -15,7 +15,9 @@ written down as well, and such packages are loaded at once.
 Installed distributions count by what they consist of. So where they had no answer to anything that an entry asked, they
 aren't asked again while they are the same (`InstalledExtensions.edition`), and stay unloaded as well.
 
-As soon as one of the packages is imported by somebody, or something is to be compiled, all are loaded, as by Numba.
+As soon as one of the packages is imported by somebody, or something is to be compiled, all are loaded, as by Numba:
+without the lock of its compiler. Who imports may have to wait for another thread that imports, and that one for the
+lock, since modules compile while they are imported. Who has it already begins anew (`LoadFirst`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import logging
 import sys
 import threading
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,7 @@ from nbcache.process import os, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from nbcache.glue.identity.distributions import Distributions
     from nbcache.glue.identity.registrations import ExtensionIndex
@@ -50,6 +53,30 @@ if TYPE_CHECKING:
 VERSION = 10
 MOST_BYTES = 4 << 20
 """Where more than this is no distribution's, the packages are loaded each time: to read it would take as long."""
+
+
+class LoadFirst(BaseException):
+    """They are needed now, and this thread has the lock. None of nbcache's business to whoever catches broadly."""
+
+
+class _Unlocked:
+    """Around what takes Numba's lock: ends that, and loads them, where they turn out to be needed."""
+
+    def __init__(self, load: Callable[[], None], threads: set[int]) -> None:
+        self._load = load
+        self._threads = threads
+
+    def __enter__(self) -> None:
+        self._threads.add(threading.get_ident())
+
+    def __exit__(self, kind: object, *_raised: object) -> bool:
+        self._threads.discard(threading.get_ident())
+        if kind is LoadFirst:
+            self._load()
+        return kind is LoadFirst
+
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 class InstalledExtensions:
@@ -73,6 +100,8 @@ class InstalledExtensions:
         self._roots: frozenset[str] = frozenset()
         self._registering: frozenset[str] = frozenset()
         self._looked = self._found = False
+        self._threads: set[int] = set()
+        """Those that begin anew where the packages are needed."""
         self.edition = b""
         """Identifies them by their distributions while they wait, and where they were loaded to compile; b"" if these
         don't."""
@@ -100,10 +129,27 @@ class InstalledExtensions:
         if not (entrypoints._already_initialized or self.waiting):
             self._load_anyway()
 
+    def first(self, *, is_nested: bool) -> AbstractContextManager[Any]:
+        """Around what takes Numba's lock, unless that *is_nested* in a compilation; it ends early if it has to be done
+        once more, since they had to be loaded first.
+        """
+        if entrypoints._already_initialized or is_nested or threading.get_ident() in self._threads:
+            return _NOTHING
+        return _Unlocked(self._load_anyway, self._threads)
+
+    def needed(self) -> None:
+        """Something is to be compiled, before which they are loaded."""
+        if threading.get_ident() in self._threads and self.waiting:
+            raise LoadFirst
+
     def load_for_children(self) -> None:
         """Load them, wait or not, where others will be forked; what is found out is nobody's but this process's."""
         self.remember = lambda *_what, **_how: None
-        if self.waiting or not entrypoints._already_initialized:
+        self.prepare_all()
+
+    def prepare_all(self) -> None:
+        """Load them, wait or not."""
+        if not entrypoints._already_initialized:
             self._load_anyway()
 
     def _load_anyway(self) -> None:
@@ -121,6 +167,8 @@ class InstalledExtensions:
         """Load them, as Numba does before it compiles for the first time."""
         if entrypoints._already_initialized:
             return
+        if threading.get_ident() in self._threads:
+            raise LoadFirst
         if self._found or not self._key or not sys.modules.keys().isdisjoint(self._declared):
             entrypoints.init_all()
             return
