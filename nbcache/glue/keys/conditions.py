@@ -64,6 +64,11 @@ IRRELEVANT_SETTINGS: dict[str, str] = {
 # Whole families: settings of targets that nbcache leaves alone, some of them paths of the host.
 IRRELEVANT_PREFIXES = ("CUDA_",)
 
+_READ_ONCE = frozenset(
+    f"config/NUMBA_{name}" for name in ("CPU_FEATURES", "CPU_NAME", "ENABLE_AVX", "OPT", "USE_LLVMLITE_MEMORY_MANAGER")
+)
+"""What Numba's code generator is made with, whatever is set later."""
+
 _Component = tuple[str, str]
 _TOOLCHAIN = tuple(sys.modules[name] for name in COMPILER)
 
@@ -303,6 +308,8 @@ class Conditions:
         if self._at_first is None:
             self._at_first = frozenset([*target, *settings])
         self.of_late = patched + tuple(each for each in (*target, *settings) if each not in self._at_first)
+        begun = self._at_first.difference(settings)
+        target += sorted((f"target/begun with {label}", words) for label, words in begun if label in _READ_ONCE)
         self._components = [*toolchain_components(self._distributions), *target, *settings, *patched]
         self._digest = _digest(self._components)
         self._json = ""
