@@ -33,6 +33,7 @@ import _nbcache
 from nbcache import process
 from nbcache.glue import marks
 from nbcache.glue.identity.declared import declares_extensions
+from nbcache.glue.keys.installed import warning_as_numba
 from nbcache.passing import let_pass, suppressed
 
 if TYPE_CHECKING:
@@ -73,11 +74,9 @@ _SPARE: Final = 3
 class _Rest:
     """What is to be loaded in this process, and what stands in places of others' until it is."""
 
-    def __init__(
-        self, load_it: Callable[[], None], packages: tuple[str, ...] = (), first: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, load_it: Callable[[], None], packages: tuple[str, ...] = (), first: Any = None) -> None:
         self._load_it = load_it
-        self.first = first
+        self.first: Callable[[], object] = first or (lambda: None)
         """What is to be done before that, without Numba's lock."""
         self._package_names = packages
         self.is_loading = False
@@ -416,7 +415,8 @@ def extensions(original: Any, _session: Session) -> Any:
     def init_all() -> None:
         if not entrypoints._already_initialized:
             entrypoints._already_initialized = not declares_extensions()
-        original()
+        with warning_as_numba():
+            original()
 
     return init_all
 

@@ -30,10 +30,11 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager, nullcontext
-from types import FunctionType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import config, entrypoints
+from numba.core.dispatcher import Dispatcher
 from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import state, told
@@ -149,7 +150,7 @@ class InstalledExtensions:
 
     def prepare_all(self) -> None:
         """Load them, wait or not."""
-        if not entrypoints._already_initialized:
+        if self.waiting or not entrypoints._already_initialized:  # to know whether they wait, it looks at them
             self._load_anyway()
 
     def _load_anyway(self) -> None:
@@ -264,16 +265,51 @@ class InstalledExtensions:
 
 
 @contextmanager
-def _listening() -> Iterator[list[str]]:
-    """Note what this thread writes to the standard streams meanwhile, and what Numba warns of: packages that fail."""
-    heard: list[str] = []
-    thread, before = threading.get_ident(), []
+def warning_as_numba(tell: Callable[[str], object] | None = None) -> Iterator[None]:
+    """What Numba warns of packages that fail is given where plain Numba gives it, and *tell* is told.
+
+    Numba counts the callers on Python's stack, some of which are nbcache's here.
+    """
+    before = entrypoints.warnings
 
     class Warner:
         @staticmethod
         def warn(message: str, stacklevel: int) -> None:
-            heard.append(message)
-            warnings.warn(message, stacklevel=stacklevel + 1)
+            if tell is not None:
+                tell(message)
+            if before is not warnings:  # further out is another of these
+                before.warn(message, stacklevel=stacklevel)
+                return
+            frame, line = _numbas_caller(sys._getframe(), stacklevel)
+            scope = frame.f_globals
+            registry = scope.setdefault("__warningregistry__", {})
+            name = scope.get("__name__", "<string>")
+            warnings.warn_explicit(message, UserWarning, frame.f_code.co_filename, line, name, registry, scope)
+
+    entrypoints.warnings = Warner
+    try:
+        yield
+    finally:
+        entrypoints.warnings = before
+
+
+def _numbas_caller(frame: FrameType, level: int) -> tuple[FrameType, int]:
+    """Who stands at this *level* above nbcache, and in which line, if nobody of nbcache's were in between."""
+    while level > 0 and frame.f_back is not None:
+        frame = frame.f_back
+        level -= not str(frame.f_globals.get("__name__")).startswith("nbcache.")
+    hook: Any = Dispatcher._compilation_chain_init_hook
+    plain = getattr(hook, "__wrapped__", hook).__code__  # nbcache's own is in its place
+    if frame.f_code.co_filename == plain.co_filename:
+        return frame, max(line for *_, line in plain.co_lines() if line is not None)
+    return frame, frame.f_lineno
+
+
+@contextmanager
+def _listening() -> Iterator[list[str]]:
+    """Note what this thread writes to the standard streams meanwhile, and what Numba warns of."""
+    heard: list[str] = []
+    thread, before = threading.get_ident(), []
 
     def noting(write: Callable[[str], object]) -> Callable[[str], object]:
         def noted(text: str) -> object:
@@ -290,11 +326,10 @@ def _listening() -> Iterator[list[str]]:
             held = vars(stream).get("write")
             stream.write = noting(stream.write)
             before.append((stream, held))
-    entrypoints.warnings = Warner
     try:
-        yield heard
+        with warning_as_numba(heard.append):
+            yield heard
     finally:
-        entrypoints.warnings = warnings
         for stream, held in before:
             if held is None:
                 del stream.write
