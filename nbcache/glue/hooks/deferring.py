@@ -33,6 +33,7 @@ import _nbcache
 from nbcache import process
 from nbcache.glue import marks
 from nbcache.glue.identity.declared import declares_extensions
+from nbcache.glue.keys.conditions import SettingsOfThen
 from nbcache.glue.keys.installed import warning_as_numba
 from nbcache.passing import let_pass, suppressed
 
@@ -76,8 +77,8 @@ class _Rest:
 
     def __init__(self, load_it: Callable[[], None], packages: tuple[str, ...] = (), first: Any = None) -> None:
         self._load_it = load_it
-        self.first: Callable[[], object] = first or (lambda: None)
-        """What is to be done before that, without Numba's lock."""
+        self.first: Callable[[], object] = first or (lambda: None)  # before that, without Numba's lock
+        self._then = SettingsOfThen()
         self._package_names = packages
         self.is_loading = False
         self._spare: list[int] = []
@@ -166,7 +167,8 @@ class _Rest:
         self.is_loading = True
         self.make_room()
         try:
-            self._load_it()
+            with self._then:
+                self._load_it()
         except Exception as raised:  # noqa: BLE001  who compiles meets it again, as without nbcache
             let_pass(raised)
         finally:
@@ -330,10 +332,8 @@ def _patches_modules(patch: Any) -> bool:
 
 
 def _is_bound_elsewhere() -> bool:
-    """Whether somebody has a function of `os` under a name of his own, by ``from os import setuid`` say.
-
-    Nobody has all of them. To look into all modules takes as long as a fifth of a hit.
-    """
+    """Whether somebody has a function of `os` under a name of his own, by ``from os import setuid`` say."""
+    # Nobody has all of them. To look into all modules takes as long as a fifth of a hit.
     return len({sys.getrefcount(getattr(os, name)) for name in _GIVING_UP if hasattr(os, name)}) > 1
 
 

@@ -185,6 +185,29 @@ def loops_in_turn() -> bool:
     return bool(parfor.sequential_parfor_lowering)
 
 
+class SettingsOfThen:
+    """Numba's settings are what they were when this was made, for as long as it is entered.
+
+    What Numba has in Python and compiles is decorated when its modules are imported: with DISABLE_JIT, for good.
+    """
+
+    def __init__(self) -> None:
+        self._then = _settings_now()
+        self._now: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        now = _settings_now()
+        self._now = {name: now[name] for name in self._then.keys() & now.keys() if now[name] is not self._then[name]}
+        vars(config).update({name: self._then[name] for name in self._now})
+
+    def __exit__(self, *_raised: object) -> None:
+        vars(config).update(self._now)
+
+
+def _settings_now() -> dict[str, Any]:
+    return {name: value for name, value in vars(config).items() if name.isupper()}
+
+
 class Conditions:
     """Digest of all of the above, recomputed only when a setting is a different object than before."""
 

@@ -41,6 +41,7 @@ from nbcache.glue.identity import state, told
 from nbcache.glue.identity.declared import declarations, metadata_in
 from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file, is_toolchain_module
 from nbcache.glue.identity.watched import are_same
+from nbcache.glue.keys.conditions import SettingsOfThen
 from nbcache.passing import let_pass, suppressed
 from nbcache.process import os, time
 
@@ -101,6 +102,8 @@ class InstalledExtensions:
         self._roots: frozenset[str] = frozenset()
         self._registering: frozenset[str] = frozenset()
         self._looked = self._found = False
+        self._then: AbstractContextManager[None] = _NOTHING
+        """Numba's settings when they began to wait."""
         self._threads: set[int] = set()
         """Those that begin anew where the packages are needed."""
         self.edition = b""
@@ -171,7 +174,8 @@ class InstalledExtensions:
         if threading.get_ident() in self._threads:
             raise LoadFirst
         if self._found or not self._key or not sys.modules.keys().isdisjoint(self._declared):
-            entrypoints.init_all()
+            with self._then:
+                entrypoints.init_all()
             return
         self._index.refresh()
         filed, modules, typed = self._index.sizes(), frozenset(sys.modules), set(typeof_impl.registry)
@@ -223,6 +227,7 @@ class InstalledExtensions:
                 self._registering = frozenset(remembered["registering"])
                 self.edition = bytes.fromhex(remembered["edition"])
                 if remembered["names"] is not None:
+                    self._then = SettingsOfThen()
                     self._known = frozenset(map(bytes.fromhex, remembered["names"]))
                 return
 

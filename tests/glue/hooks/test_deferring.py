@@ -228,3 +228,17 @@ print(type(f._cache).__name__, c.cache_hits, type(c._cache).__name__)
 def test_a_function_without_cache_has_no_hits(filled):
     said = warm(filled, STATS)
     assert said == ["False", "[]", "[1]", "True", "[1]", "[]", "NullCache", "0", "NullCache"]
+
+
+UNJITTED = """
+import numpy as np
+numba.config.DISABLE_JIT = True
+print(f(2.5), type(numba.njit(lambda: 1)).__name__)
+numba.config.DISABLE_JIT = False
+from numba.typed import List
+print(numba.njit(lambda items: items[1])(List([1, 2])))
+"""
+
+
+def test_what_is_loaded_late_is_compiled_as_if_it_had_been_loaded_at_first(filled):
+    assert warm(filled, UNJITTED) == ["3.5", "function", "2"]
