@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from numba.core import config
 from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue import marks
@@ -85,12 +86,33 @@ def known_choosers(original: Any, session: Session) -> Any:
         choices = choices_of(session)
         if choices is None:
             return original(self, args, kws)
-        if not choices.concerns(self):
-            return _overload(original, self, args, kws, session)
-        vars(self)[marks.QUESTION] = Question(type(self), tuple(args), tuple(kws.items()))
-        return choices.overload(original, self, args, kws, session.frames.top())
+        with _decorating(session):
+            if not choices.concerns(self):
+                return _overload(original, self, args, kws, session)
+            vars(self)[marks.QUESTION] = Question(type(self), tuple(args), tuple(kws.items()))
+            return choices.overload(original, self, args, kws, session.frames.top())
 
     return _get_impl
+
+
+@contextmanager
+def _jitting() -> Iterator[None]:
+    before, config.DISABLE_JIT = config.DISABLE_JIT, 0
+    try:
+        yield
+    finally:
+        config.DISABLE_JIT = before
+
+
+def _decorating(session: Session) -> AbstractContextManager[None]:
+    """Have what a template chooses decorated, also while a program does without that for functions of its own.
+
+    In plain Numba the template has kept what it chose for what is a hit here. Where it has nothing, Numba fails.
+    """
+    return _jitting() if config.DISABLE_JIT and session.has_hits else _AS_IT_IS
+
+
+_AS_IT_IS: AbstractContextManager[None] = nullcontext()
 
 
 def inlined_choices(original: Any, session: Session) -> Any:
