@@ -89,6 +89,7 @@ class CheckedLookup(Lookup):
                 return self._expect(entry, None)
             return self._expect(entry, (cres.fndesc.mangled_name, cres.fndesc.env_name))
 
+        self._maker.installed.needed()
         return self._to_be_compiled(unit, take, waited=waited)
 
     def library(self, unit: RuntimeUnit | WrapperUnit, rebuild: Callable[[], Any]) -> Found:

@@ -174,6 +174,8 @@ class Lookup:
             return cres
 
         found = self._first(unit, take, waited=waited)
+        if found.result is None:
+            self._maker.installed.needed()
         found.caveats = caveats
         return found
 

@@ -85,44 +85,49 @@ def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = Fals
         def compile_in_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not covers(self, *args, **kwargs) or _leaves_to_package(session, getattr(self, attribute)):
                 return original(self, *args, **kwargs)
-            # Made under a lock of its own, within which Numba takes the compiler's: so never the other way round.
-            cpu_target.target_context  # noqa: B018
-            # The lock itself: going through its wrapper would trigger Numba's lock events twice.
-            with compiler_lock.global_compiler_lock._lock:
-                depth, before, closed, compiled = len(session.frames), getattr(self, attribute), None, None
-                signature = args[0] if args else self._sig
-                types_asked, return_type = _normalized(signature)
-                if depth:
-                    _include_existing(session, self, types_asked, return_type)
-                try:
-                    asks = has_past and _is_numbas(original) and _may_ask(self, types_asked)
-                    terms = session.history.compiling(self, types_asked, return_type) if has_past else _NO_TERMS
-                    with terms:
-                        compiled = _loaded(self, session, signature) if asks else None
-                        if compiled is None:
-                            _attach(self, attribute, session, is_asked=asks)
-                            with collected_seldom():
-                                compiled = original(self, *args, **kwargs)
-                except ForceLiteralArg as exc:
-                    if len(session.frames) == depth + 1:
-                        session.literals_requested(self, exc.requested_args)
-                    session.frames.note(*effects.remembered(self, types_asked))
-                    raise
-                finally:
-                    closed = session.frames.pop_to(depth)
-                    observing.failed(self, types_asked, return_type, closed if compiled is None else None)
-                    _give_back(self, attribute, before, signature)
-                    if not depth:
-                        compiled = session.loaded(self, compiled)
-                if closed is not None:
-                    past_of(self).consulted[types_asked] = closed
-                if depth:
-                    session.frames.note(*effects.remembered(self, types_asked), *((terms.use(),) if has_past else ()))
-                return compiled
+            while True:  # once more if packages had to be loaded first
+                with session.maker.installed.first(is_nested=len(session.frames) > 0), _lock():
+                    depth, before, closed, compiled = len(session.frames), getattr(self, attribute), None, None
+                    signature = args[0] if args else self._sig
+                    arg_types, return_type = _normalized(signature)
+                    if depth:
+                        _include_existing(session, self, arg_types, return_type)
+                    try:
+                        asks = has_past and _is_numbas(original) and _may_ask(self, arg_types)
+                        terms = session.history.compiling(self, arg_types, return_type) if has_past else _NO_TERMS
+                        with terms:
+                            compiled = _loaded(self, session, signature) if asks else None
+                            if compiled is None:
+                                _attach(self, attribute, session, is_asked=asks)
+                                with collected_seldom():
+                                    compiled = original(self, *args, **kwargs)
+                    except ForceLiteralArg as exc:
+                        if len(session.frames) == depth + 1:
+                            session.literals_requested(self, exc.requested_args)
+                        session.frames.note(*effects.remembered(self, arg_types))
+                        raise
+                    finally:
+                        closed = session.frames.pop_to(depth)
+                        observing.failed(self, arg_types, return_type, closed if compiled is None else None)
+                        _give_back(self, attribute, before, signature)
+                        if not depth:
+                            compiled = session.loaded(self, compiled)
+                    if closed is not None:
+                        past_of(self).consulted[arg_types] = closed
+                    if depth:
+                        session.frames.note(*effects.remembered(self, arg_types), *([terms.use()] if has_past else []))
+                    return compiled
 
         return compile_in_scope
 
     return replace
+
+
+def _lock() -> Any:
+    """The lock itself: going through its wrapper would trigger Numba's lock events twice."""
+    # Made under a lock of its own, within which Numba takes the compiler's: so never the other way round.
+    cpu_target.target_context  # noqa: B018
+    return compiler_lock.global_compiler_lock._lock
 
 
 _LOCKS = ("numba:compiler_lock", "numba:llvm_lock")
@@ -174,6 +179,8 @@ def _loaded(dispatcher: Any, session: Session, sig: Any) -> Any | None:
 def _found(owner: Any, session: Session, sig: Any, target_context: Any) -> Any | None:
     """The session's CompileResult.  Raises ForceLiteralArg where the compilation would."""
     found = session.load(owner, sig, target_context)
+    if found is not None:
+        observing.refreshed(session, target_context)
     if isinstance(found, meta.LiteralsRequested):
         raise found.error(owner)
     return found
@@ -325,6 +332,7 @@ def lifted(original: Any, session: Session) -> Any:
             try:
                 cres = session.load_block(self, args)
                 if cres is not None:
+                    observing.refreshed(session, self.targetctx)
                     self.add_overload(cres)
                     return cres.entry_point
                 compiled = original(self, sig)

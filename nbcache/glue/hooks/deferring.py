@@ -33,6 +33,8 @@ import _nbcache
 from nbcache import process
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.entry_points import declares_extensions
+from nbcache.glue.keys.conditions import SettingsOfThen
+from nbcache.glue.keys.extensions import warning_as_numba
 from nbcache.passing_exceptions import let_pass, suppressed
 
 if TYPE_CHECKING:
@@ -73,8 +75,10 @@ _SPARE: Final = 3
 class _Rest:
     """What is to be loaded in this process, and what stands in places of others' until it is."""
 
-    def __init__(self, load_it: Callable[[], None], packages: tuple[str, ...] = ()) -> None:
+    def __init__(self, load_it: Callable[[], None], packages: tuple[str, ...] = (), first: Any = None) -> None:
         self._load_it = load_it
+        self.first: Callable[[], object] = first or (lambda: None)  # before that, without Numba's lock
+        self._then = SettingsOfThen()
         self._package_names = packages
         self.is_loading = False
         self._spare: list[int] = []
@@ -163,7 +167,8 @@ class _Rest:
         self.is_loading = True
         self.make_room()
         try:
-            self._load_it()
+            with self._then:
+                self._load_it()
         except Exception as raised:  # noqa: BLE001  who compiles meets it again, as without nbcache
             let_pass(raised)
         finally:
@@ -200,7 +205,7 @@ def put_off(maker: KeyMaker, needed: tuple[str, ...]) -> None:
 
     global _rest
     if _rest is None and _LAST not in sys.modules:
-        _rest = _Rest(load_it, _PACKAGES)
+        _rest = _Rest(load_it, _PACKAGES, maker.installed.prepare_all)
         _rest.put_off()
 
 
@@ -209,6 +214,7 @@ def load() -> None:
     global _rest
     if _rest is None:
         return
+    _rest.first()
     cpu_target.target_context  # noqa: B018  made under a lock of its own, so never within the compiler's
     with compiler_lock.global_compiler_lock._lock:
         rest = _rest
@@ -326,10 +332,8 @@ def _patches_modules(patch: Any) -> bool:
 
 
 def _is_bound_elsewhere() -> bool:
-    """Whether somebody has a function of `os` under a name of his own, by ``from os import setuid`` say.
-
-    Nobody has all of them. To look into all modules takes as long as a fifth of a hit.
-    """
+    """Whether somebody has a function of `os` under a name of his own, by ``from os import setuid`` say."""
+    # Nobody has all of them. To look into all modules takes as long as a fifth of a hit.
     return len({sys.getrefcount(getattr(os, name)) for name in _GIVING_UP if hasattr(os, name)}) > 1
 
 
@@ -411,7 +415,8 @@ def extensions(original: Any, _session: Session) -> Any:
     def init_all() -> None:
         if not entrypoints._already_initialized:
             entrypoints._already_initialized = not declares_extensions()
-        original()
+        with warning_as_numba():
+            original()
 
     return init_all
 

@@ -14,11 +14,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from numba.core import config
 from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import Effect
-from nbcache.glue.hooks.registry_reads import choices_of
+from nbcache.glue.hooks.registry_reads import choices_of, unnoted
 from nbcache.glue.identity.dispatcher_past import Question, past_of
 from nbcache.glue.identity.marked_packages import is_installed
 from nbcache.glue.identity.registration import chooser_of
@@ -85,12 +86,33 @@ def known_choosers(original: Any, session: Session) -> Any:
         choices = choices_of(session)
         if choices is None:
             return original(self, args, kws)
-        if not choices.concerns(self):
-            return _overload(original, self, args, kws, session)
-        vars(self)[own_attributes.QUESTION] = Question(type(self), tuple(args), tuple(kws.items()))
-        return choices.overload(original, self, args, kws, session.frames.top())
+        with _decorating(session):
+            if not choices.concerns(self):
+                return _overload(original, self, args, kws, session)
+            vars(self)[own_attributes.QUESTION] = Question(type(self), tuple(args), tuple(kws.items()))
+            return choices.overload(original, self, args, kws, session.frames.top())
 
     return _get_impl
+
+
+@contextmanager
+def _jitting() -> Iterator[None]:
+    before, config.DISABLE_JIT = config.DISABLE_JIT, 0
+    try:
+        yield
+    finally:
+        config.DISABLE_JIT = before
+
+
+def _decorating(session: Session) -> AbstractContextManager[None]:
+    """Have what a template chooses decorated, also while a program does without that for functions of its own.
+
+    In plain Numba the template has kept what it chose for what is a hit here. Where it has nothing, Numba fails.
+    """
+    return _jitting() if config.DISABLE_JIT and session.has_hits else _AS_IT_IS
+
+
+_AS_IT_IS: AbstractContextManager[None] = nullcontext()
 
 
 def inlined_choices(original: Any, session: Session) -> Any:
@@ -238,6 +260,27 @@ def use_kept(session: Session, known: Consulted | None) -> None:
         session.frames.include(known)
     elif frame is not None:
         frame.taint = frame.taint or "it uses a function that was compiled before the cache was switched on"
+
+
+_told: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+"""By context of Numba's: at which reading of the registries (`ExtensionIndex.readings`) a hit last had it look."""
+
+
+def refreshed(session: Session, target_context: Any) -> None:
+    """A hit amid a compilation has Numba look for what was registered meanwhile, as a compilation does that begins.
+
+    What a chooser has imported just now may say how the rest of the caller is typed.
+    """
+    if not len(session.frames):
+        return
+    try:
+        session.maker.extensions.refresh()
+    except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+        unnoted(session, raised)
+    reading = session.maker.extensions.readings
+    if _told.get(target_context) != reading:
+        target_context.refresh()
+        _told[target_context] = reading
 
 
 def failed(dispatcher: Any, args: tuple[Any, ...], return_type: Any, closed: Consulted | None) -> None:

@@ -98,7 +98,7 @@ def _names_inside(typ: Any, models: Any) -> tuple[bytes, ...]:
     return tuple({name for names in found for name in names})
 
 
-def _unnoted(session: Session, raised: Exception) -> None:
+def unnoted(session: Session, raised: Exception) -> None:
     """What is compiled asks for something that can't be noted, so it is for this process alone."""
     let_pass(raised)
     frame = session.frames.top()
@@ -111,7 +111,7 @@ def choices_of(session: Session) -> Choices | None:
     try:
         return session.maker.choices
     except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-        _unnoted(session, raised)
+        unnoted(session, raised)
         return None
 
 
@@ -139,7 +139,7 @@ def _noting(note: Callable[..., None], *, of_context: bool = False) -> Callable[
                 try:
                     note(names, *args)
                 except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                    _unnoted(session, raised)
+                    unnoted(session, raised)
             elif of_context:
                 _fill(session)
             return original(*args, **named)
@@ -183,7 +183,7 @@ def _note_inside(session: Session, names: set[bytes], models: Any, fetype: Any) 
                 _inside[fetype._code] = inside
         names.update(inside)
     except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-        _unnoted(session, raised)
+        unnoted(session, raised)
 
 
 def _note_kept(session: Session, models: Any, fetype: Any) -> None:
@@ -259,7 +259,7 @@ def _note_answer(session: Session, names: set[bytes], key: object, sig: Any) -> 
         if sig is not None:
             _note_types(names, (sig.return_type,))
     except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-        _unnoted(session, raised)
+        unnoted(session, raised)
 
 
 def typing_of_calls(original: Any, session: Session) -> Any:
@@ -283,7 +283,7 @@ def _typed(session: Session, names: Any, key: Any, args: Any, ask: Callable[[], 
         names.add(asked_names.called(key))
         _note_types(names, args)
     except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-        _unnoted(session, raised)
+        unnoted(session, raised)
     sig = None
     try:
         sig = ask()
@@ -353,7 +353,7 @@ def lowering(original: Any, session: Session) -> Any:
                 names.update(asked)
                 session.maker.before(frame, asked)
             except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                _unnoted(session, raised)
+                unnoted(session, raised)
         return original(self, fn, sig, *rest, **named)
 
     return get_function
@@ -387,7 +387,7 @@ def boxing(original: Any, session: Session) -> Any:
                 frame.consulted.asked_at[session.maker.extensions.generation].update(asked)
                 session.maker.before(frame, asked)
             except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                _unnoted(session, raised)
+                unnoted(session, raised)
         return original(self, typeclass, default)
 
     return lookup

@@ -110,9 +110,8 @@ class ExtensionIndex:
         self._early: set[tuple[object, ...]] = set()
         """What isn't late."""
         self.has_rewrites = False
-        self.generation = 0
-        self.ambiguities = 0
-        """A number that grows when an `ordinal` changes."""
+        self.generation = self.ambiguities = self.readings = 0
+        """The second grows when an `ordinal` changes, the last with whatever is registered, Numba's own included."""
 
     def refresh(self) -> int:
         """Read what has been registered since the last call; return a number that grows with news."""
@@ -122,6 +121,7 @@ class ExtensionIndex:
         asked_again = token != self._token
         if sizes != self._sizes or asked_again or not all(same) or not are_same(registries, self._registries):
             self._sizes, self._token, self._registries = sizes, token, registries
+            self.readings += 1
             before = self._count
             with judging_once():
                 for registry in typing:

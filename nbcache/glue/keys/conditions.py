@@ -64,6 +64,11 @@ IRRELEVANT_SETTINGS: dict[str, str] = {
 # Whole families: settings of targets that nbcache leaves alone, some of them paths of the host.
 IRRELEVANT_PREFIXES = ("CUDA_",)
 
+_READ_ONCE = frozenset(
+    f"config/NUMBA_{name}" for name in ("CPU_FEATURES", "CPU_NAME", "ENABLE_AVX", "OPT", "USE_LLVMLITE_MEMORY_MANAGER")
+)
+"""What Numba's code generator is made with, whatever is set later."""
+
 _Component = tuple[str, str]
 _TOOLCHAIN = tuple(sys.modules[name] for name in COMPILER)
 
@@ -178,6 +183,29 @@ def loops_in_turn() -> bool:
     So it is while Numba compiles the body of a parallel loop, and with it whatever that is the first to call.
     """
     return bool(parfor.sequential_parfor_lowering)
+
+
+class SettingsOfThen:
+    """Numba's settings are what they were when this was made, for as long as it is entered.
+
+    What Numba has in Python and compiles is decorated when its modules are imported: with DISABLE_JIT, for good.
+    """
+
+    def __init__(self) -> None:
+        self._then = _settings_now()
+        self._now: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        now = _settings_now()
+        self._now = {name: now[name] for name in self._then.keys() & now.keys() if now[name] is not self._then[name]}
+        vars(config).update({name: self._then[name] for name in self._now})
+
+    def __exit__(self, *_raised: object) -> None:
+        vars(config).update(self._now)
+
+
+def _settings_now() -> dict[str, Any]:
+    return {name: value for name, value in vars(config).items() if name.isupper()}
 
 
 class Conditions:
@@ -303,6 +331,8 @@ class Conditions:
         if self._at_first is None:
             self._at_first = frozenset([*target, *settings])
         self.of_late = patched + tuple(each for each in (*target, *settings) if each not in self._at_first)
+        begun = self._at_first.difference(settings)
+        target += sorted((f"target/begun with {label}", words) for label, words in begun if label in _READ_ONCE)
         self._components = [*toolchain_components(self._distributions), *target, *settings, *patched]
         self._digest = _digest(self._components)
         self._json = ""

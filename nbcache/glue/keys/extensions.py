@@ -15,7 +15,9 @@ written down as well, and such packages are loaded at once.
 Installed distributions count by what they consist of. So where they had no answer to anything that an entry asked, they
 aren't asked again while they are the same (`InstalledExtensions.edition`), and stay unloaded as well.
 
-As soon as one of the packages is imported by somebody, or something is to be compiled, all are loaded, as by Numba.
+As soon as one of the packages is imported by somebody, or something is to be compiled, all are loaded, as by Numba:
+without the lock of its compiler. Who imports may have to wait for another thread that imports, and that one for the
+lock, since modules compile while they are imported. Who has it already begins anew (`LoadFirst`).
 """
 
 from __future__ import annotations
@@ -27,22 +29,25 @@ import logging
 import sys
 import threading
 import warnings
-from contextlib import contextmanager
-from types import FunctionType, ModuleType
+from contextlib import contextmanager, nullcontext
+from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import config, entrypoints
+from numba.core.dispatcher import Dispatcher
 from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import process_state, unregistered
 from nbcache.glue.identity.entry_points import declarations, metadata_in
 from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file, is_toolchain_module
 from nbcache.glue.identity.watched import are_same
+from nbcache.glue.keys.conditions import SettingsOfThen
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from nbcache.glue.identity.distributions import Distributions
     from nbcache.glue.identity.registrations import ExtensionIndex
@@ -50,6 +55,30 @@ if TYPE_CHECKING:
 VERSION = 10
 MOST_BYTES = 4 << 20
 """Where more than this is no distribution's, the packages are loaded each time: to read it would take as long."""
+
+
+class LoadFirst(BaseException):
+    """They are needed now, and this thread has the lock. None of nbcache's business to whoever catches broadly."""
+
+
+class _Unlocked:
+    """Around what takes Numba's lock: ends that, and loads them, where they turn out to be needed."""
+
+    def __init__(self, load: Callable[[], None], threads: set[int]) -> None:
+        self._load = load
+        self._threads = threads
+
+    def __enter__(self) -> None:
+        self._threads.add(threading.get_ident())
+
+    def __exit__(self, kind: object, *_raised: object) -> bool:
+        self._threads.discard(threading.get_ident())
+        if kind is LoadFirst:
+            self._load()
+        return kind is LoadFirst
+
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 class InstalledExtensions:
@@ -73,6 +102,10 @@ class InstalledExtensions:
         self._roots: frozenset[str] = frozenset()
         self._registering: frozenset[str] = frozenset()
         self._looked = self._found = False
+        self._then: AbstractContextManager[None] = _NOTHING
+        """Numba's settings when they began to wait."""
+        self._threads: set[int] = set()
+        """Those that begin anew where the packages are needed."""
         self.edition = b""
         """Identifies them by their distributions while they wait, and where they were loaded to compile; b"" if these
         don't."""
@@ -100,10 +133,27 @@ class InstalledExtensions:
         if not (entrypoints._already_initialized or self.waiting):
             self._load_anyway()
 
+    def first(self, *, is_nested: bool) -> AbstractContextManager[Any]:
+        """Around what takes Numba's lock, unless that *is_nested* in a compilation; it ends early if it has to be done
+        once more, since they had to be loaded first.
+        """
+        if entrypoints._already_initialized or is_nested or threading.get_ident() in self._threads:
+            return _NOTHING
+        return _Unlocked(self._load_anyway, self._threads)
+
+    def needed(self) -> None:
+        """Something is to be compiled, before which they are loaded."""
+        if threading.get_ident() in self._threads and self.waiting:
+            raise LoadFirst
+
     def load_for_children(self) -> None:
         """Load them, wait or not, where others will be forked; what is found out is nobody's but this process's."""
         self.remember = lambda *_what, **_how: None
-        if self.waiting or not entrypoints._already_initialized:
+        self.prepare_all()
+
+    def prepare_all(self) -> None:
+        """Load them, wait or not."""
+        if self.waiting or not entrypoints._already_initialized:  # to know whether they wait, it looks at them
             self._load_anyway()
 
     def _load_anyway(self) -> None:
@@ -121,8 +171,11 @@ class InstalledExtensions:
         """Load them, as Numba does before it compiles for the first time."""
         if entrypoints._already_initialized:
             return
+        if threading.get_ident() in self._threads:
+            raise LoadFirst
         if self._found or not self._key or not sys.modules.keys().isdisjoint(self._declared):
-            entrypoints.init_all()
+            with self._then:
+                entrypoints.init_all()
             return
         self._index.refresh()
         filed, modules, typed = self._index.sizes(), frozenset(sys.modules), set(typeof_impl.registry)
@@ -174,6 +227,7 @@ class InstalledExtensions:
                 self._registering = frozenset(remembered["registering"])
                 self.edition = bytes.fromhex(remembered["edition"])
                 if remembered["names"] is not None:
+                    self._then = SettingsOfThen()
                     self._known = frozenset(map(bytes.fromhex, remembered["names"]))
                 return
 
@@ -216,16 +270,51 @@ class InstalledExtensions:
 
 
 @contextmanager
-def _listening() -> Iterator[list[str]]:
-    """Note what this thread writes to the standard streams meanwhile, and what Numba warns of: packages that fail."""
-    heard: list[str] = []
-    thread, before = threading.get_ident(), []
+def warning_as_numba(tell: Callable[[str], object] | None = None) -> Iterator[None]:
+    """What Numba warns of packages that fail is given where plain Numba gives it, and *tell* is told.
+
+    Numba counts the callers on Python's stack, some of which are nbcache's here.
+    """
+    before = entrypoints.warnings
 
     class Warner:
         @staticmethod
         def warn(message: str, stacklevel: int) -> None:
-            heard.append(message)
-            warnings.warn(message, stacklevel=stacklevel + 1)
+            if tell is not None:
+                tell(message)
+            if before is not warnings:  # further out is another of these
+                before.warn(message, stacklevel=stacklevel)
+                return
+            frame, line = _numbas_caller(sys._getframe(), stacklevel)
+            scope = frame.f_globals
+            registry = scope.setdefault("__warningregistry__", {})
+            name = scope.get("__name__", "<string>")
+            warnings.warn_explicit(message, UserWarning, frame.f_code.co_filename, line, name, registry, scope)
+
+    entrypoints.warnings = Warner
+    try:
+        yield
+    finally:
+        entrypoints.warnings = before
+
+
+def _numbas_caller(frame: FrameType, level: int) -> tuple[FrameType, int]:
+    """Who stands at this *level* above nbcache, and in which line, if nobody of nbcache's were in between."""
+    while level > 0 and frame.f_back is not None:
+        frame = frame.f_back
+        level -= not str(frame.f_globals.get("__name__")).startswith("nbcache.")
+    hook: Any = Dispatcher._compilation_chain_init_hook
+    plain = getattr(hook, "__wrapped__", hook).__code__  # nbcache's own is in its place
+    if frame.f_code.co_filename == plain.co_filename:
+        return frame, max(line for *_, line in plain.co_lines() if line is not None)
+    return frame, frame.f_lineno
+
+
+@contextmanager
+def _listening() -> Iterator[list[str]]:
+    """Note what this thread writes to the standard streams meanwhile, and what Numba warns of."""
+    heard: list[str] = []
+    thread, before = threading.get_ident(), []
 
     def noting(write: Callable[[str], object]) -> Callable[[str], object]:
         def noted(text: str) -> object:
@@ -242,11 +331,10 @@ def _listening() -> Iterator[list[str]]:
             held = vars(stream).get("write")
             stream.write = noting(stream.write)
             before.append((stream, held))
-    entrypoints.warnings = Warner
     try:
-        yield heard
+        with warning_as_numba(heard.append):
+            yield heard
     finally:
-        entrypoints.warnings = warnings
         for stream, held in before:
             if held is None:
                 del stream.write

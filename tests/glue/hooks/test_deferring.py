@@ -228,3 +228,44 @@ print(type(f._cache).__name__, c.cache_hits, type(c._cache).__name__)
 def test_a_function_without_cache_has_no_hits(filled):
     said = warm(filled, STATS)
     assert said == ["False", "[]", "[1]", "True", "[1]", "[]", "NullCache", "0", "NullCache"]
+
+
+UNJITTED = """
+import numpy as np
+numba.config.DISABLE_JIT = True
+print(f(2.5), type(numba.njit(lambda: 1)).__name__)
+numba.config.DISABLE_JIT = False
+from numba.typed import List
+print(numba.njit(lambda items: items[1])(List([1, 2])))
+"""
+
+
+def test_what_is_loaded_late_is_compiled_as_if_it_had_been_loaded_at_first(filled):
+    assert warm(filled, UNJITTED) == ["3.5", "function", "2"]
+
+
+KEPT = """
+import sys, numba
+from numba.extending import overload
+
+def thing(x):
+    raise NotImplementedError
+
+@overload(thing)
+def choose(x):
+    return lambda x: x + 1
+
+@numba.njit
+def g(x):
+    return thing(x) * 2 + len((x, x))
+
+print(g(1))
+numba.config.DISABLE_JIT = "unjitted" in sys.argv
+g.recompile()
+print(g(1), g.signatures, bool(numba.config.DISABLE_JIT))
+"""
+
+
+def test_what_templates_would_have_kept_is_compiled_without_jit_too(tmp_path):
+    for argument in ("fills", "unjitted"):
+        assert proc.run(["-c", KEPT, argument], tmp_path / "store").said == proc.run(["-c", KEPT, argument]).said

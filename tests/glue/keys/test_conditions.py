@@ -38,6 +38,16 @@ def test_the_environment(reloads, monkeypatch):
         assert len(reloads) == before + 1
 
 
+def test_a_setting_that_the_code_generator_was_made_with_and_that_changed(reloads, monkeypatch):
+    conditions = Conditions()
+    at_first = conditions.digest()
+    monkeypatch.setattr(config, "OPT", 0)
+    late = conditions.digest()
+    assert late not in {at_first, Conditions().digest()}
+    monkeypatch.undo()
+    assert conditions.digest() == at_first
+
+
 def test_settings_that_numba_refuses(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     conditions = Conditions()

@@ -5,7 +5,7 @@ it, which nothing leads to, does there what the program wants done: so the two m
 chooser; then it is done afterwards, and the output is the same.
 """
 
-from ..harness import Program, main, py, replaced, trap
+from ..harness import Program, Step, main, py, replaced, trap
 
 _LOAD = py("""
     import pickle
@@ -111,6 +111,59 @@ _LOOKED_AT = {
     print(notes)
     """)
 }
+
+_INFO = "site/plugin-1.0.dist-info"
+_BUILT_UPON = {
+    f"{_INFO}/METADATA": "Metadata-Version: 2.1\nName: plugin\nVersion: 1.0\n",
+    f"{_INFO}/RECORD": "plugin.py,,\nbase.py,,\n",
+    f"{_INFO}/entry_points.txt": "[numba_extensions]\ninit = plugin:init\n",
+    "site/plugin.py": py("""
+    import base
+    from numba.extending import overload
+
+    def own(x):
+        raise NotImplementedError
+
+    @overload(own)
+    def choose(x):
+        return lambda x: x + 1
+
+    def init():
+        pass
+    """),
+    "site/base.py": py("""
+    import time
+    from numba import njit
+
+    time.sleep(1)  # what a large package takes
+
+    @njit("int64(int64)")
+    def g(x):
+        return x + 1
+    """),
+    "main.py": main("""
+    import faulthandler
+    import sys
+    import threading
+    import time
+
+    faulthandler.dump_traceback_later(60, exit=True)
+
+    @njit
+    def f(x):
+        return x * 2
+
+    if "beside" in sys.argv:
+        thread = threading.Thread(target=lambda: __import__("base"), daemon=True)
+        thread.start()
+        time.sleep(0.3)
+    show("f", f, 4)
+    if "beside" in sys.argv:
+        thread.join()
+        print("base" in sys.modules)
+    """),
+}
+_HERE = {"PYTHONPATH": "{root}/site"}
 
 PROGRAMS = (
     _meeting("pickle-a-dispatcher", _PICKLES.format(what="g", how="in_a_thread")),
@@ -229,5 +282,15 @@ PROGRAMS = (
         18,
         _LOOKED_AT,
         replaced(_LOOKED_AT, "main.py", ("thing(x) * 2", "thing(x) * 3")),
+    ),
+    trap(
+        "threads-base-of-an-extension-is-imported-beside",
+        18,
+        Step(files=_BUILT_UPON, env=_HERE),
+        Step(
+            files=replaced(_BUILT_UPON, "main.py", ("x * 2", "x * 3")),
+            argv=("main.py", "beside"),
+            env=_HERE,
+        ),
     ),
 )

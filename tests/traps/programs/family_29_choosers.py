@@ -3,7 +3,7 @@
 Versions need not differ: these went wrong with an empty cache too.
 """
 
-from ..harness import Program, Step, main, replaced, trap
+from ..harness import Program, Step, main, py, replaced, trap
 
 _HEAD = """
     from numba import types
@@ -40,6 +40,42 @@ _NUMBERED = """
     for word in sys.argv[1:]:
         show(word, f, float(word) if "." in word else int(word))
     """
+_IMPORTING = {
+    "lib.py": py("""
+    from numba.extending import overload
+
+    def first(x):
+        raise NotImplementedError
+
+    def second(x):
+        raise NotImplementedError
+
+    @overload(first)
+    def choose(x):
+        import later
+        return lambda x: x * later.K
+    """),
+    "later.py": py("""
+    import lib
+    from numba.extending import overload
+
+    K = 3
+
+    @overload(lib.second)
+    def choose(x):
+        return lambda x: x * 100
+    """),
+    "main.py": main("""
+    import lib
+
+    @njit
+    def f(x):
+        return lib.first(x) + lib.second(x)
+
+    show("f", f, 7)
+    show("real", f, 7.5)
+    """),
+}
 _BOTH = """
     @njit
     def f(x):
@@ -320,5 +356,12 @@ PROGRAMS = (
     show("f", f, 7)
     show("g", g, 7)
     """,
+    ),
+    trap(
+        "choosers-import-what-is-asked-for-next",
+        29,
+        _IMPORTING,
+        replaced(_IMPORTING, "main.py", ("lib.first(x) + ", "lib.first(x) - ")),
+        rerun="same",  # who imports while something is compiled keeps it from being stored
     ),
 )

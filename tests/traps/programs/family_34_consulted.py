@@ -525,6 +525,15 @@ PROGRAMS = (
     ),
     trap("consulted-plugin-that-fails-appears", 34, _FAILS, Step(env=_HERE)),
     trap("consulted-plugin-that-fails", 34, Step(files=_FAILS, env=_HERE), Step(env=_HERE), differs=False, hit=True),
+    trap(
+        "consulted-plugin-that-fails-is-told",
+        34,
+        Step(files={**_FAILS, "main.py": _PLAIN}, env=_HERE, stderr=True),
+        Step(env=_HERE, stderr=True),
+        differs=False,
+        cold=True,
+        hit=True,
+    ),
     trap("consulted-plugin-that-sets-an-option", 34, _BOUNDS, Step(env=_HERE), Step(env=_HERE)),
     *(_valued(kind) for kind in _VALUES),
     trap(
