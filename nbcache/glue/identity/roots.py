@@ -6,7 +6,8 @@ sorts of roots, its directory and the one that its own code tells.
 
 What is left of a path of Python's library may be a bare ``statistics.py``, which is what a module beside the program
 is called as well. Then the module of that name decides, by its file. In a program that PyInstaller made, all modules
-are in one place: nbcache's hook for it wrote down what came out of the library.
+are in one place: nbcache's hook for it wrote down what came out of the library. Where they are and nobody wrote that
+down, as in a program that Nuitka made, nbcache stays off.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ def _standard_path(name: str) -> str:
         return sysconfig.get_path(name, vars=bases)
 
 
-# -- programs that PyInstaller made ------------------------------------------------------------
+# -- programs whose modules are all in one place -----------------------------------------------
 
 
 def _bundle() -> str | None:
@@ -197,10 +198,21 @@ def _names_in_bundle() -> frozenset[str] | None:
         return frozenset()
 
 
+def _place_of_all() -> str | None:
+    """The directory in which a program has both Python's library and Numba, as one that Nuitka made; None elsewhere.
+
+    A ``wave.py`` of the program's own is there as well, if the library's isn't in the program.
+    """
+    folders = [os.path.dirname(root.rstrip(os.sep)) for root in package_roots("numba")]
+    return next((folder for folder in folders if folder and folder + os.sep in _standard_roots()), None)
+
+
 def problem() -> str | None:
     """Why nbcache stays off where nothing tells what is the toolchain's; None nearly everywhere."""
     if _bundle() is not None and not _names_in_bundle():
         return "this program was frozen without nbcache's hook, so nobody knows whose modules it has"
+    if _bundle() is None and (place := _place_of_all()) is not None:
+        return f"Numba and Python's library lie in one place, {place}, so nobody knows whose modules are there"
     nowhere = [name for name, (_package, function) in _PACKAGES.items() if not _root_of(function)]
     if nowhere:
         return f"the bytecode of {', '.join(nowhere)} doesn't say which package it is of"

@@ -74,6 +74,16 @@ def test_a_package_whose_code_says_nothing_keeps_nbcache_off(again):
     assert roots.problem() == "the bytecode of numba doesn't say which package it is of"
 
 
+def test_where_numba_lies_in_the_directory_of_the_library_nbcache_stays_off(again):
+    """So in a program that Nuitka made, whose own wave.py would count like the library's."""
+    package, _function = roots._PACKAGES["numba"]
+    place = os.path.dirname(os.path.dirname(package.__file__))
+    assert roots.problem() is None
+    again.setattr(os, "__file__", os.path.join(place, "os.py"))
+    roots._standard_roots.cache_clear()
+    assert roots.problem().startswith(f"Numba and Python's library lie in one place, {place}, ")
+
+
 @pytest.fixture
 def bundle(again, tmp_path):
     """The directory of a program as PyInstaller makes it."""
