@@ -6,12 +6,14 @@ sorts of roots, its directory and the one that its own code tells.
 
 What is left of a path of Python's library may be a bare ``statistics.py``, which is what a module beside the program
 is called as well. Then the module of that name decides, by its file. In a program that PyInstaller made, all modules
-are in one place: nbcache's hook for it wrote down what came out of the library.
+are in one place: nbcache's hook for it wrote down what came out of the library. Where they are and nobody wrote that
+down, as in a program that Nuitka or cx_Freeze made, nbcache stays off.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import stat
 import sys
@@ -173,7 +175,7 @@ def _standard_path(name: str) -> str:
         return sysconfig.get_path(name, vars=bases)
 
 
-# -- programs that PyInstaller made ------------------------------------------------------------
+# -- programs whose modules are all in one place -----------------------------------------------
 
 
 def _bundle() -> str | None:
@@ -197,10 +199,42 @@ def _names_in_bundle() -> frozenset[str] | None:
         return frozenset()
 
 
+def _place_of_all() -> str | None:
+    """Where a program has Python's library and other modules, as one that Nuitka or cx_Freeze made; None elsewhere.
+
+    A ``wave.py`` of the program's own is there as well, if the library's isn't in the program.
+    """
+    folders = [os.path.dirname(root.rstrip(os.sep)) for root in package_roots("numba")]
+    beside = (folder for folder in folders if folder and folder + os.sep in _standard_roots())
+    archives = (path for root in _standard_roots() if _is_file(path := root.rstrip(os.sep)) and _has_others(path))
+    return next(itertools.chain(beside, archives), None)
+
+
+def _is_file(path: str) -> bool:
+    with suppressed(OSError):
+        return stat.S_ISREG(genuine_os.stat(path).st_mode)
+    return False
+
+
+def _has_others(archive: str) -> bool:
+    """Whether there is more in an *archive* with Python's library than that."""
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(archive) as opened_archive:
+            names = {_name_below(each) for each in opened_archive.namelist()}
+    except (OSError, zipfile.BadZipFile) as raised:
+        let_pass(raised)
+        return True
+    return not names <= sys.stdlib_module_names
+
+
 def problem() -> str | None:
     """Why nbcache stays off where nothing tells what is the toolchain's; None nearly everywhere."""
     if _bundle() is not None and not _names_in_bundle():
         return "this program was frozen without nbcache's hook, so nobody knows whose modules it has"
+    if _bundle() is None and (place := _place_of_all()) is not None:
+        return f"Python's library and other modules lie in one place, {place}, so nobody knows whose those are"
     nowhere = [name for name, (_package, function) in _PACKAGES.items() if not _root_of(function)]
     if nowhere:
         return f"the bytecode of {', '.join(nowhere)} doesn't say which package it is of"

@@ -4,6 +4,7 @@ import os
 import statistics
 import sys
 import types
+import zipfile
 
 import pytest
 
@@ -72,6 +73,31 @@ def test_a_package_whose_code_says_nothing_keeps_nbcache_off(again):
     again.setitem(roots._PACKAGES, "numba", (package, compiled_as("abstract.py", "numba.core.types.abstract")))
     assert not roots.is_below_package("kernels.py")
     assert roots.problem() == "the bytecode of numba doesn't say which package it is of"
+
+
+def test_where_numba_lies_in_the_directory_of_the_library_nbcache_stays_off(again):
+    """So in a program that Nuitka made, whose own wave.py would count like the library's."""
+    package, _function = roots._PACKAGES["numba"]
+    place = os.path.dirname(os.path.dirname(package.__file__))
+    assert roots.problem() is None
+    again.setattr(os, "__file__", os.path.join(place, "os.py"))
+    roots._standard_roots.cache_clear()
+    assert roots.problem().startswith(f"Python's library and other modules lie in one place, {place}, ")
+
+
+def test_an_archive_with_the_library_and_other_modules_keeps_nbcache_off(again, tmp_path):
+    """So in a program that cx_Freeze made for Python 3.10."""
+    archive = tmp_path / "library.zip"
+    for other, said in (("json/decoder.pyc", None), ("kernels.pyc", "Python's library and other modules lie in one ")):
+        with zipfile.ZipFile(archive, "w") as file:
+            for name in ("os.pyc", "encodings/__init__.pyc", "wave.pyc", other):
+                file.writestr(name, b"")
+        again.setattr(os, "__file__", str(archive / "os.pyc"))
+        roots._standard_roots.cache_clear()
+        found = roots.problem()
+        assert found is None if said is None else found.startswith(said)
+    archive.write_bytes(b"")
+    assert roots.problem().startswith(said)
 
 
 @pytest.fixture
