@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.counterparts import Reach
     from nbcache.glue.identity.node import Node, Scope
 
-KEY_VERSION = 13
+KEY_VERSION = 14
 """Raised, once for a release, when what a key covers or how it is computed changes. 0.2.0 had 3."""
 
 
