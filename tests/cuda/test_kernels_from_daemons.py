@@ -190,10 +190,10 @@ def test_a_warm_list_has_what_each_process_asked_for(place):
     for warm in lists:
         run(program, tree, cc="9.0", store=place / "store", env={"NBCACHE_RECORD": str(warm)})
     cold, again = ([json.loads(line) for line in warm.read_text().splitlines()] for warm in lists)
-    assert [(each["kind"], each["function"], each["cuda"]["cc"]) for each in cold] == [
+    assert [(each["kind"], each["function"], each["cc"]) for each in cold] == [
         ("cuda device function", "kernels_of_test:eager", "9.0a"),
         ("cuda kernel", "kernels_of_test:kernel0", "9.0a"),
         ("cuda kernel", "kernels_of_test:kernel1", "9.0a"),
     ]
     assert [each["key"] for each in again] == [each["key"] for each in cold]
-    assert {"toolkit/nvvm", "toolkit/libdevice", "toolchain/numba-cuda"} <= cold[0]["cuda"]["toolkit"].keys()
+    assert {"toolkit/nvvm", "toolkit/libdevice", "toolchain/numba-cuda"} <= cold[0]["toolkit"].keys()
