@@ -45,6 +45,20 @@ def test_other_sections_name_what_is_there():
             assert any(f"/{each}".endswith(f"/{name}") for each in modules), name
 
 
+def test_the_guides_and_decisions_name_modules_that_are_there():
+    """``room/module.py``, and of the decisions a module alone, which may be one of the program that is spoken of."""
+    modules = {f"/{path.relative_to(PACKAGE).as_posix()}" for path in PACKAGE.rglob("*.py")}
+    rooms = {path.parent.name for path in PACKAGE.rglob("*.py")}
+    pages = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    named = {
+        (page.name, *found) for page in pages for found in re.findall(r"`([\w/]*?)(\w+\.py)`", page.read_text("utf-8"))
+    }
+    assert len(named) > 40
+    for page, folder, module in named:
+        if not folder.startswith("tests/") and folder.rstrip("/").rpartition("/")[2] in rooms:
+            assert any(f"/nbcache{each}".endswith(f"/{folder}{module}") for each in modules), (page, folder + module)
+
+
 def test_versions_are_where_it_says():
     rows = re.findall(r"^\| .* \| (`.*) \| (`.*) \|$", section("Formats"), re.MULTILINE)
     found = 0
