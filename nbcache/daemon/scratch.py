@@ -24,7 +24,7 @@ class Scratch:
 
     def __init__(self, uid: int | None) -> None:
         """Make it for jobs that run as *uid*, if that isn't the daemon's."""
-        sweep({os.geteuid(), uid})
+        _sweep({os.geteuid(), uid})
         self.path = tempfile.mkdtemp(prefix=_PREFIX)
         self._lock = os.open(self.path, _FLAGS)
         with suppress(OSError):  # nobody can lock anything there, so nobody sweeps
@@ -37,7 +37,7 @@ class Scratch:
         os.close(self._lock)
 
 
-def sweep(uids: set[int | None]) -> None:
+def _sweep(uids: set[int | None]) -> None:
     """Remove what daemons left that were killed, as far as it belongs to one of these *uids*."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as found:
         for each in found:

@@ -34,7 +34,7 @@ from nbcache import process
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.entry_points import declares_extensions
 from nbcache.glue.keys.conditions import SettingsOfThen
-from nbcache.glue.keys.extensions import warning_as_numba
+from nbcache.glue.keys.installed_extensions import warning_as_numba
 from nbcache.passing_exceptions import let_pass, suppressed
 
 if TYPE_CHECKING:

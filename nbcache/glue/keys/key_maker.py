@@ -24,7 +24,7 @@ from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.process_state import generators
 from nbcache.glue.identity.registrations import ExtensionIndex
 from nbcache.glue.keys.conditions import Conditions, loops_in_turn
-from nbcache.glue.keys.extensions import InstalledExtensions
+from nbcache.glue.keys.installed_extensions import InstalledExtensions
 from nbcache.passing_exceptions import let_pass
 from nbcache.store import reasons
 
