@@ -176,13 +176,13 @@ def test_the_store_s_disk_is_full(place, programs, disk):
 def test_the_state_s_disk_is_full(place, programs, disk):
     store = place / "store"
     with daemons.daemon(store, "--state", str(disk / "state")) as daemon:
-        programs.served(daemon, "before")
         fill(disk)
         programs.served(daemon, "first")
         programs.served(daemon, "second")
-        assert_calm(daemon, "can't be written: No space left")
-        jobs = daemons.wait_for(lambda: len(found := daemon.heartbeat()["jobs"]) == 3 and found)
-        assert {what.partition(":")[0] for what, *_ in jobs} == {"before", "first", "second"}
+        assert_calm(daemon, "the audit log in")
+        assert daemon.log.count("can't be written: No space left") == 1, daemon.log
+        jobs = daemons.wait_for(lambda: len(found := daemon.heartbeat()["jobs"]) == 2 and found)
+        assert {what.partition(":")[0] for what, *_ in jobs} == {"first", "second"}
         assert daemon.stop() == 0
 
 
@@ -267,7 +267,7 @@ def test_parts_of_the_store_are_deleted(place, programs):
     store = place / "store"
     with daemons.daemon(store) as daemon:
         modes = {path: path.stat().st_mode for path in (store / "v1").iterdir() if path.is_dir()}
-        assert len(modes) == 8
+        assert len(modes) == 9
         for path in modes:
             # Away all at once, or what is made again while `rm -r` goes on may be deleted with it; and one after the
             # other, or what goes while another is made again is made with that one, and only that one is said.
@@ -438,7 +438,6 @@ def test_two_daemons_of_one_name(place, programs):
         assert first.heartbeat()["name"] == "one" != name
         (line,) = (line for line in second.said if "another daemon named one" in line)
         assert line.endswith(f"another daemon named one serves this store; this one is named {name}")
-        assert sum("is in use by another process" in line for line in second.said) == 1
         beats(first)
         assert {each: told["alive"] for each, told in status(store)[0].items()} == {"one": True, name: True}
         programs.ask(store, "work")
@@ -514,7 +513,7 @@ def test_a_filesystem_hangs_that_requests_name(place, programs):
     line = warm.read_bytes().splitlines()[0]
     impatient = {"NBTEST_PATIENT": ""}
     with daemons.daemon(store, "--workers", "1", extra=impatient) as daemon, disks.hanging_disk(place / "disk") as disk:
-        for number in range(6):
+        for number in range(1, 7):  # zeros alone are no key
             asked = requests.read(line)._replace(key=f"{number:064x}", interpreter=f"{disk}/{number}/bin/python")
             assert spool.submit(str(store), asked)
         programs.served(daemon, "meanwhile")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from numba.core import config
+from numba.core.dispatcher import Dispatcher
 from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue import own_attributes
@@ -22,6 +23,7 @@ from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.hooks.registry_reads import choices_of, unnoted
 from nbcache.glue.identity.dispatcher_past import Question, past_of
 from nbcache.glue.identity.marked_packages import is_installed
+from nbcache.glue.identity.ownership import is_toolchain_file
 from nbcache.glue.identity.registration import chooser_of
 from nbcache.glue.overloads import effects, loops
 from nbcache.glue.overloads.inherited_flags import inherited
@@ -330,7 +332,7 @@ def _asked(original: Callable[..., Any], template: Any, args: Any, kws: Any, key
     part = known.get(key, _NOBODY_KNOWS)
     if part is _NOBODY_KNOWS:
         with _part(session, frame) as asked:
-            if key in template._impl_cache:
+            if key in template._impl_cache and not _forgotten(template, key):
                 _ask_once_more(template, args, kws)
             answer = original(template, args, kws)
         known[key] = None if asked.is_empty else asked
@@ -338,6 +340,17 @@ def _asked(original: Callable[..., Any], template: Any, args: Any, kws: Any, key
     if part is not None:
         frame.consulted.include(part)
     return original(template, args, kws)
+
+
+def _forgotten(template: Any, key: Any) -> bool:
+    """Have Numba make anew what it keeps under *key*, if that was compiled when nobody noted what it asked for."""
+    kept = template._impl_cache[key]
+    callee = kept[0] if isinstance(kept, tuple) else None
+    made = vars(callee).get("overloads", ()) if isinstance(callee, Dispatcher) else ()
+    if all(args in past_of(callee).consulted for args in made):
+        return False
+    del template._impl_cache[key]
+    return True
 
 
 def _ask_once_more(template: Any, args: Any, kws: Any) -> None:
@@ -358,7 +371,11 @@ def subroutines(original: Any, session: Session) -> Any:
         frame = session.frames.top()
         if frame is None:
             return original(self, *args, **named)
-        before = set(map(id, self.cached_internal_func.values()))
+        kept = self.cached_internal_func
+        for key, made in list(kept.items()):
+            if own_attributes.CONSULTED not in vars(made.library) and is_toolchain_file(key[0].co_filename):
+                del kept[key]  # compiled when nobody noted what was asked for: once more, from the same text
+        before = set(map(id, kept.values()))
         with _part(session, frame) as part:
             cres = original(self, *args, **named)
         library = vars(cres.library)

@@ -167,3 +167,21 @@ def test_what_was_kept_while_the_cache_was_off_is_used_by_no_entry(run, tmp_path
     )
     assert run("ADDED = 1\n" + program) == ("800\n", "")
     assert run("ADDED = 2\n" + program) == ("900\n", "")
+
+
+SUBROUTINE = """
+import numpy
+
+nbcache.disable()
+njit(lambda a: a + a)(numpy.arange(3))
+nbcache.enable(STORE)
+njit(lambda a: (a + a) * 2)(numpy.arange(3))
+print(nbcache.stats()["uncacheable"], nbcache.stats()["builds_count"])
+"""
+
+
+def test_a_subroutine_of_numbas_that_was_kept_while_the_cache_was_off_is_compiled_once_more(run, tmp_path):
+    """What it asked for is noted then, and the function that uses it is found."""
+    program = SUBROUTINE.replace("STORE", repr(str(tmp_path / "store")))
+    assert run(program)[0].split()[0] == "{}"
+    assert run(program) == ("{} 0\n", "")
