@@ -32,7 +32,8 @@ class Counters:
         self._note = note
         self._reset()
         # Otherwise the child's record would tell everything the parent's tells once more.
-        os.register_at_fork(after_in_child=self._after_fork)
+        if hasattr(os, "register_at_fork"):  # where nbcache stays off, somebody may ask for the counts
+            os.register_at_fork(after_in_child=self._after_fork)
 
     def hit(self, key: str, saved_seconds: float, source: str = "") -> None:
         """Count a use of an entry, and the compilation [s] it saved.

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 else:
     import os as _os
-    import posix as _posix
     import time as _time
     from _io import open as opened
 
@@ -51,7 +50,7 @@ else:
             return found
 
     # What `os` defines itself is written in Python, and made of these.
-    _calls = {name: each for name, each in vars(_posix).items() if type(each) is type(len)}
+    _calls = {name: each for name, each in vars(__import__(_os.name)).items() if type(each) is type(len)}
 
     def _call(name: str) -> Any:
         return _calls.get(name) if hasattr(_os, name) else None
@@ -122,6 +121,8 @@ def is_profiled() -> bool:
 def has_rights_of_its_own() -> bool:
     """Whether this process has rights that whoever started it may not have."""
     global _secure  # noqa: PLW0603  it stays what it was when the program was executed
+    if sys.platform == "win32":  # where no program has others than its user
+        return False
     if os.getuid() != os.geteuid() or os.getgid() != os.getegid():
         return True
     if _secure is None:
@@ -143,8 +144,8 @@ def _is_secure() -> bool:
             import ctypes  # takes milliseconds, which is why it isn't the first way
 
             return bool(ctypes.CDLL(None).getauxval(_AT_SECURE))
-        except (ImportError, OSError, AttributeError):  # it can't be known
-            return True
+        except (ImportError, OSError, AttributeError):  # it can't be known; other systems have nothing of the kind
+            return sys.platform == "linux"
     word = 8 if sys.maxsize > 1 << 32 else 4
     at = 0
     while (entry := vector[at : at + 2 * word]) and not entry.startswith(_AT_SECURE.to_bytes(word, sys.byteorder)):

@@ -1,4 +1,4 @@
-"""The Pythons that nbcache works with. Asked before anything that another one may not have, so it imports nothing."""
+"""The Pythons that nbcache works with, and where. Asked before what others may not have, so it imports nothing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ VERIFIED: Final = ((3, 10), (3, 15))
 
 def problem() -> str | None:
     """Return why nbcache stays off under this Python; None for a verified one."""
+    if sys.platform != "linux":
+        return f"{sys.platform} is not a system that nbcache was verified on, which is Linux"
     name, version = sys.implementation.name, sys.version_info[:2]
     has_no_gil = "t" in getattr(sys, "abiflags", "")
     if name == "cpython" and not has_no_gil and VERIFIED[0] <= version <= VERIFIED[1]:
@@ -23,4 +25,4 @@ def problem() -> str | None:
 def verified() -> str:
     """Return the verified Pythons, in words."""
     first, last = (".".join(map(str, bound)) for bound in VERIFIED)
-    return f"CPython {first} to {last}, with the GIL"
+    return f"CPython {first} to {last}, with the GIL, on Linux"

@@ -1,4 +1,4 @@
-"""A Python that nobody verified: one line, and everything else is as without nbcache.
+"""A Python or a system that nobody verified: one line, and everything else is as without nbcache.
 
 Pretended, since Numba itself runs under verified ones alone: what nbcache takes for verified is another range, or
 `sys` says another version.
@@ -52,6 +52,7 @@ def test_this_python_is_verified():
         ({"version_info": (4, 0, 0, "final", 0)}, "CPython 4.0 is not"),
         ({"version_info": (3, 14, 0, "final", 0), "abiflags": "t"}, "CPython 3.14 without the GIL is not"),
         ({"implementation": type("", (), {"name": "pypy"})}, "pypy 3."),
+        ({"platform": "darwin"}, "darwin is not a system"),
     ],
 )
 def test_another_python_is_refused_in_one_line(said, words, monkeypatch):
@@ -76,6 +77,31 @@ def test_it_switches_nbcache_off_with_one_line(tmp_path, store, when):
     assert done.stdout == "2 0 0\n", done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
     assert LINE in done.stderr
+    assert not store.exists()
+
+
+SYSTEM = """
+import ctypes, os, sys, llvmlite.binding, numpy  # which look for this system's libraries
+sys.platform = NAME
+if NAME == "win32":
+    sys._vpath = ""
+    sys.modules.update(dict.fromkeys(("fcntl", "grp", "pwd", "resource", "termios")))
+    lacks = "fork register_at_fork getuid geteuid getgid getegid getgroups uname pread chown fchown fchmod mkfifo statvfs"
+    for name in (*lacks.split(), "O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK"):
+        delattr(os, name)
+"""
+
+
+@pytest.mark.parametrize("when", ["switch", "enable"])
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+def test_on_another_system_a_program_is_told_in_one_line(tmp_path, store, system, when):
+    """That of its team, which has the variable in its settings, or of a package that proposes a directory."""
+    enable = f"import nbcache\nnbcache.enable({str(store)!r}, only_if_unset=True)\n" if when == "enable" else ""
+    program = SYSTEM.replace("NAME", repr(system)) + enable + PROGRAM
+    done = run(tmp_path, program, store if when == "switch" else None)
+    assert done.stdout == "2 0 0\n", done.stderr
+    line = f"nbcache stays off: {system} is not a system that nbcache was verified on, which is Linux\n"
+    assert done.stderr == line
     assert not store.exists()
 
 
