@@ -86,6 +86,32 @@ def test_each_process_adds_a_line_of_what_it_did(program, tmp_path):
     assert warm["argv0"] == str(program.path)
 
 
+WORKER = """
+import multiprocessing, numba, sys
+
+@numba.njit
+def f(x):
+    return x + 1
+
+def work():
+    f(1)
+
+if __name__ == "__main__":
+    worker = multiprocessing.get_context(sys.argv[1]).Process(target=work)
+    worker.start(), worker.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_worker_adds_its_line_however_it_was_started(tmp_path, method):
+    """One that a fork server forked ends as one that was forked does, and has imported Numba itself."""
+    (tmp_path / "main.py").write_text(WORKER)
+    log = tmp_path / "log"
+    assert proc.run([tmp_path / "main.py", method], tmp_path / "store", {"NBCACHE_STATS_LOG": str(log)}).stderr == ""
+    (line,) = map(json.loads, log.read_text().splitlines())
+    assert line["builds_count"] > 0
+
+
 @pytest.mark.long
 def test_a_log_that_can_not_be_written_is_a_line(program, tmp_path):
     extra = {"NBCACHE_STATS_LOG": str(tmp_path)}

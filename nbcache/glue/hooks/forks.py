@@ -63,6 +63,8 @@ def protect(in_child: Callable[[], None], at_exit: Callable[[], None]) -> None:
     multiprocessing = sys.modules.get("multiprocessing")
     if multiprocessing is not None and multiprocessing.parent_process() is not None:
         sys.modules["multiprocessing.util"].Finalize(None, at_exit, exitpriority=0)
+    else:  # a child of a fork server comes by here before it knows whose it is
+        _attend_children(at_exit)
 
 
 def _attend_children(at_exit: Callable[[], None]) -> None:
