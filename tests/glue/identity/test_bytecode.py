@@ -78,7 +78,7 @@ def test_the_order_of_a_set_counts_where_somebody_goes_through_it():
     assert list(one) != list(other)
 
     def digests(source):
-        code = compile(source, "", "eval")
+        code = compile(source, "", "exec")
         with_other = tuple(other if const == one else const for const in code.co_consts)
         assert one in code.co_consts
         return {
@@ -88,4 +88,4 @@ def test_the_order_of_a_set_counts_where_somebody_goes_through_it():
 
     assert len(digests("x in {0, 8}")) == 1
     assert len(digests("x not in {0, 8} or y in {0, 8}")) == 1
-    assert len(digests("[y for y in {0, 8}] if x in {0, 8} else 0")) == 2
+    assert len(digests("for y in {0, 8}: z = x in {0, 8}")) == 2
