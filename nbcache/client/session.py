@@ -116,7 +116,7 @@ class ClientSession:
 
         Raises what a warning's filters say has to be raised.
         """
-        if not self.enabled:
+        if not self.enabled or self.frames.aside:
             return None
         unit = None
         try:
@@ -238,7 +238,7 @@ class ClientSession:
 
     def _load_unit(self, identify: Callable[[], Unit | None], target_context: Any) -> Any | None:
         """A CompileResult, or None, with a frame opened if there is a unit to publish."""
-        if not self.enabled:
+        if not self.enabled or self.frames.aside:
             return None
         unit = None
         try:

@@ -73,8 +73,10 @@ class Frame:
     compiles without a dispatcher, and its code may become part of the caller's entry.
     """
 
-    def __init__(self, unit: OpenUnit | None, build: str, reason: str = "") -> None:
+    def __init__(self, unit: OpenUnit | None, build: str, reason: str = "", *, aside: bool = False) -> None:
         self.unit = unit
+        self.aside = aside
+        """Whether it is compiled for somebody else's cache, whatever uses it: then so is all that it uses."""
         self.build = build
         self.reason = reason
         self.consulted: Consulted = None  # type: ignore[assignment]
@@ -136,7 +138,7 @@ class Frame:
     @property
     def portable(self) -> bool:
         """Whether code compiled here may end up in an entry."""
-        return self.unit is not None or (self.outer is not None and self.outer.portable)
+        return self.unit is not None or (not self.aside and self.outer is not None and self.outer.portable)
 
 
 def new_build(key: str) -> str:
@@ -177,6 +179,12 @@ class FrameStack(threading.local):
         """The innermost open frame."""
         frames = self._frames  # of a thread: to look it up costs as much as all else here
         return frames[-1] if frames else None
+
+    @property
+    def aside(self) -> bool:
+        """Whether what is being compiled is for somebody else's cache."""
+        frames = self._frames
+        return bool(frames) and frames[-1].aside
 
     def asked(self, generation: int) -> Names | None:
         """What the innermost open frame asked for at *generation*, to add to (`Consulted`); None if none is open."""

@@ -8,7 +8,6 @@ lock of its own, is there before the compiler's lock is taken.
 from __future__ import annotations
 
 import functools
-import inspect
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -30,7 +29,7 @@ from numba.core.typing.typeof import typeof
 from numba.np import numpy_support
 
 from nbcache.glue.entries import meta
-from nbcache.glue.hooks import observing
+from nbcache.glue.hooks import observing, package_caches
 from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.ownership import has_toolchain_globals, is_toolchain_definition
 from nbcache.glue.overloads import effects
@@ -83,8 +82,10 @@ def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = Fals
     def replace(original: Any, session: Session) -> Any:
         @functools.wraps(original)
         def compile_in_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not covers(self, *args, **kwargs) or _leaves_to_package(session, getattr(self, attribute)):
+            if not covers(self, *args, **kwargs):
                 return original(self, *args, **kwargs)
+            if package_caches.is_package_s(getattr(self, attribute)):
+                return package_caches.left_to_it(session, lambda: original(self, *args, **kwargs))
             while True:  # once more if packages had to be loaded first
                 with session.maker.installed.first(is_nested=len(session.frames) > 0), _lock():
                     depth, before, closed, compiled = len(session.frames), getattr(self, attribute), None, None
@@ -409,7 +410,7 @@ def ask_session(attribute: str) -> Callable[[Any, Session], Any]:
             """``cache=True``."""
             # Numba asks them in this order.
             others = takewhile(lambda locator: not is_toolchain_definition(locator), CacheImpl._locator_classes)
-            if any(map(_claims(self), others)):
+            if any(map(package_caches.claims(self), others)):
                 original(self)
             else:
                 setattr(self, attribute, SessionCache(self, session))
@@ -417,25 +418,6 @@ def ask_session(attribute: str) -> Callable[[Any, Session], Any]:
         return enable_caching
 
     return replace
-
-
-def _leaves_to_package(session: Session, cache: Any) -> bool:
-    """Whether it is a file cache in which Numba keeps code where a package says; then what uses that isn't stored."""
-    locator = getattr(getattr(cache, "_impl", None), "_locator", None)
-    if locator is None or is_toolchain_definition(type(locator)):
-        return False
-    session.frames.taint("it uses a function that a package keeps in a cache of its own")
-    return True
-
-
-def _claims(owner: Any) -> Callable[[Any], bool]:
-    """Asks a class of locators whether it says where the code of *owner*'s function is kept."""
-
-    def claims(locator: Any) -> bool:
-        function = getattr(owner, "py_func", None) or owner._pyfunc
-        return locator.from_function(function, inspect.getfile(function)) is not None
-
-    return claims
 
 
 def complete_first(original: Any, _session: Session) -> Any:

@@ -26,6 +26,7 @@ from numba.core import (
     typing,
 )
 from numba.core.base import BaseContext
+from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import Codegen, CPUCodeLibrary
 from numba.core.cpu import CPUContext
 from numba.core.datamodel import models
@@ -44,7 +45,7 @@ from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 from numba.np.ufunc.ufunc_base import UfuncBase
 
 from nbcache.glue import replacing
-from nbcache.glue.hooks import compiling, deferring, emission, observing, registry_reads
+from nbcache.glue.hooks import compiling, deferring, emission, observing, package_caches, registry_reads
 from nbcache.glue.replacing import Seam
 
 if TYPE_CHECKING:
@@ -105,6 +106,11 @@ def table() -> list[Seam]:
         Seam(emission.cfunc_class(), "compile", "@cfunc", compiling.scoped("_cache", compiling.always)),
         Seam(
             emission.cfunc_class(), "enable_caching", "as for Dispatcher", compiling.ask_session("_cache"), ("self",),
+        ),
+        Seam(
+            CompileResultCacheImpl, "check_cachable",
+            "what a package keeps in files of Numba's is read where nobody knows of placeholders",
+            package_caches.without_placeholders, ("self", "cres"),
         ),
         Seam(
             _DispatcherBase, "overloads",

@@ -106,7 +106,7 @@ def _describe_all_of_it(node: Node, name: str, function: FunctionType) -> None:
         node.watch_item(by_name, parameter, default)
         _describe_value(node, f"default {name}: {parameter}", default, plan)
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        _describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
+        describe_cell(node, f"closure {name}: {variable}", cell, plan, (CLOSURE, variable))
     # inspect.signature, and so Numba, follows these.
     compiled, node.compiled = node.compiled, False
     for attribute in ("__wrapped__", "__signature__"):
@@ -118,7 +118,7 @@ def _describe_all_of_it(node: Node, name: str, function: FunctionType) -> None:
     node.compiled = compiled
     if own:
         return
-    _describe_globals(node, name, function, plan)
+    describe_globals(node, name, function, plan)
     _describe_imports(node, name, function, plan)
     if plan.asks_membership:
         for i, (_label, value) in enumerate(node.edges):
@@ -161,7 +161,8 @@ def _describe_imports(node: Node, name: str, function: FunctionType, plan: CodeP
             tell_imported(node, f"import {name}: {dotted}", dotted, _reads_of_import(plan, dotted))
 
 
-def _describe_globals(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
+def describe_globals(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
+    """The global variables that the code of *function* reads, with this *plan*."""
     scope = function.__globals__
     builtin = _builtins if node.compiled else function.__builtins__
     for variable in plan.global_names:
@@ -255,7 +256,8 @@ _UNUSABLE = (FunctionType, property, functools.cached_property, GetSetDescriptor
              WrapperDescriptorType, MethodDescriptorType)  # fmt: skip
 
 
-def _describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: tuple[str, str]) -> None:
+def describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: tuple[str, str]) -> None:
+    """What a *cell* holds, which code with this *plan* reads as that *variable*."""
     try:
         value = cell.cell_contents
     except ValueError:

@@ -34,6 +34,7 @@ from nbcache.glue.identity.classes_of_values import describe_class_of_values, is
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import without_addresses
 from nbcache.glue.identity.file_digests import file_digest
+from nbcache.glue.identity.forward_references import describe_forward_reference
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.marked_packages import ENDS, leaf_of
 from nbcache.glue.identity.node import Node, Unidentifiable
@@ -421,6 +422,7 @@ DESCRIBERS: dict[type, Describer] = {
     frozenset: _describe_container,
 }
 BY_NAME: dict[str, Describer] = {
+    "annotationlib:ForwardRef": describe_forward_reference,
     "logging:Logger": _describe_logger,
     **{f"typing:{kind}": _describe_type_variable for kind in ("TypeVar", "ParamSpec", "TypeVarTuple", "TypeAliasType")},
 }

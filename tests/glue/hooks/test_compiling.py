@@ -62,6 +62,69 @@ def test_what_a_package_keeps_by_keys_of_its_own_is_left_to_it(tmp_path):
     assert said("other(1), caller(1)", store=None)[0] == "4 4 1"
 
 
+RAISING = KEPT.replace(
+    """
+@njit(cache=True)
+def kept(x):
+    return x + 1
+""",
+    """
+@njit
+def helper(x):
+    if x > 5:
+        raise IndexError("too much")
+    return x + 1
+
+@njit(cache=True)
+def kept(x):
+    if x < 0:
+        raise ValueError("too little")
+    return helper(x)
+""",
+).replace(
+    "print(CALLS",
+    """
+def failing(function, value):
+    try:
+        function(value)
+    except Exception as raised:
+        return f"{type(raised).__name__} {raised}"
+
+print(CALLS""",
+)
+FAILURES = "IndexError too much ValueError too little"
+
+
+@pytest.mark.parametrize("first", ["", "helper(1), "], ids=["with it", "before it"])
+def test_what_a_package_keeps_has_nothing_in_it_that_only_entries_explain(tmp_path, first):
+    # What a function calls is linked with it.
+    def said(calls, store=tmp_path / "store"):
+        (tmp_path / "main.py").write_text(RAISING.replace("CALLS", calls))
+        outcome = proc.run([tmp_path / "main.py", tmp_path / "kept"], store)
+        assert outcome.stderr == ""
+        return outcome.stdout.splitlines()[0]
+
+    calls = "kept(1), failing(kept, 6), failing(kept, -1)"
+    kept = 0 if first else 1
+    assert said(first + calls) == f"{'2 ' if first else ''}2 {FAILURES} 0"
+    assert said(calls) == f"2 {FAILURES} {kept}"
+    assert said(calls, store=None) == f"2 {FAILURES} 1"
+
+
+@pytest.mark.parametrize("first", ["", "helper(1), "], ids=["with it", "before it"])
+def test_what_a_package_keeps_while_a_caller_is_compiled_has_nothing_of_that(tmp_path, first):
+    def said(calls, store=tmp_path / "store"):
+        (tmp_path / "main.py").write_text(RAISING.replace("CALLS", calls))
+        outcome = proc.run([tmp_path / "main.py", tmp_path / "kept"], store)
+        assert outcome.stderr == ""
+        return outcome.stdout.splitlines()[0]
+
+    calls = "caller(1), failing(caller, 6), failing(caller, -1)"
+    for _ in range(2):
+        assert said(first + calls).startswith(f"{'2 ' if first else ''}4 {FAILURES}")
+    assert said(calls.replace("caller", "kept"), store=None).startswith(f"2 {FAILURES}")
+
+
 NESTED = """
 import sys
 import numba

@@ -1,6 +1,8 @@
 """Annotations of what runs while compiling count, whether or not somebody has read them."""
 
+import dataclasses
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -87,3 +89,41 @@ def test_a_named_tuple_by_a_class_is_described(digest):
     source = "from typing import NamedTuple\nclass C(NamedTuple):\n    x: int\n    y: T = 1\n"
     assert digest(made(source, T=str)) is not None
     assert digest(made(source, T=str)) == digest(made(source, T=str))
+
+
+FORWARD = "import dataclasses\n@dataclasses.dataclass\nclass C:\n    before: C | None = None\n    y: T = 1\n"
+"""Of a class that names itself, and what isn't there yet, dataclasses keep what stands for that."""
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """Dataclasses look into the module of a class."""
+    monkeypatch.setitem(sys.modules, "case", ModuleType("case"))
+
+
+@lazily
+def test_a_forward_reference_counts_by_what_its_names_lead_to(digest, module):
+    cls = made(FORWARD)
+    before = digest(cls)
+    assert before == digest(made(FORWARD))
+    assert before == digest(made(FORWARD, other=1, __file__="/elsewhere/case.py"))
+    assert before != digest(made(FORWARD.replace("C | None", "list[C]")))
+    dataclasses.fields(cls)[1].type.__globals__["T"] = str
+    assert digest(cls) != before
+
+
+@lazily
+def test_a_forward_reference_counts_by_what_its_names_find_around_it(digest, module):
+    around = "def around(T):\n    " + FORWARD.replace("\n", "\n    ").replace("y: T", "y: T | There")
+    one, same, other = (made(f"{around}\n    return C\nC = around({each})") for each in ("int", "int", "str"))
+    assert digest(one) == digest(same) != digest(other)
+
+
+@lazily
+def test_a_forward_reference_may_remember_what_it_was_asked_for(digest, module):
+    cls = made(FORWARD)
+    before = digest(cls)
+    assert "T" in repr(dataclasses.fields(cls))
+    with pytest.raises(NameError):
+        dataclasses.fields(cls)[1].type.evaluate()
+    assert digest(cls) == before
