@@ -412,10 +412,12 @@ class Lookup:
         caveats = _whose(meta.caveats, "" if unit.kind == "ufunc" else unit.key)
         due = [] if is_promised else [caveat for caveat in caveats if caveat[-1] not in there]
         if caveats:
-            from nbcache.glue.capture.diagnostics import caveats_of
+            from nbcache.glue.capture.diagnostics import caveats_of, listen_again, untold
+            from nbcache.glue.hooks.observing import asked_before
 
+            due = untold(due, caveats, asked_before)
             consulted.caveats = caveats_of(caveats)
-            self._frames.warned(consulted.caveats, {caveat[-1] for caveat in due})
+            listen_again(consulted.caveats, self._frames, {caveat[-1] for caveat in due})
         effects.repeat(unit, uses.overloads)
         effects.deliver_at_once(unit, urgent, self._frames)
         if uses:

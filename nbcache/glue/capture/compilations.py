@@ -22,7 +22,7 @@ from nbcache.process import os, time
 from nbcache.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from nbcache.glue.capture.code_that_ran import Running
     from nbcache.glue.capture.roles import Listener, OpenUnit, PausedListener, Registrar
@@ -271,15 +271,15 @@ class FrameStack(threading.local):
         if consulted is not None and len(self._frames) > self._floor:
             self._frames[-1].consulted.include(consulted)
 
-    def warned(self, caveats: Sequence[Caveat], given: Collection[str] = ()) -> None:
-        """What is being compiled uses what was compiled earlier, and gave these warnings then.
+    @property
+    def is_concerned(self) -> bool:
+        """Whether something is being compiled that what happens now is a concern of."""
+        return len(self._frames) > self._floor
 
-        Those by *given* keys are given in a moment.
-        """
-        for frame in self._frames[self._floor :] if caveats else ():
-            known = {"", *frame.heard, *given}
-            frame.caveats.extend(caveat for caveat in caveats if caveat.by not in known)
-            frame.heard.update(caveat.by for caveat in caveats)
+    def hear(self, key: str) -> None:
+        """What is being compiled lists what is warned of under *key*, or will."""
+        for frame in self._frames[self._floor :]:
+            frame.heard.add(key)
 
     def note(self, *effects: Effect) -> None:
         """Remember for every open frame what is happening to somebody's dispatcher or ufunc."""

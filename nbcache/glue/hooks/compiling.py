@@ -244,7 +244,7 @@ def _include_existing(session: Session, callee: Any, args: tuple[Any, ...], retu
     if known is not None or is_there or observing.has_failed(callee, args, return_type):
         observing.use_kept(session, known)
     if known is not None:
-        session.frames.warned(known.caveats)
+        observing.list_warnings(session, known)
 
 
 def used_as_it_is(original: Any, session: Session) -> Any:

@@ -8,6 +8,7 @@ nobody noted that makes what uses it opaque.
 from __future__ import annotations
 
 import functools
+import hashlib
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,6 +18,7 @@ from weakref import WeakKeyDictionary
 from numba.core import config
 from numba.core.dispatcher import Dispatcher
 from numba.core.targetconfig import ConfigStack
+from numba.core.typing import templates
 
 from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import Effect
@@ -34,13 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nbcache.glue.capture.compilations import Frame
+    from nbcache.glue.capture.diagnostics import Asking
     from nbcache.glue.hooks.policy import Session
     from nbcache.glue.identity.asked_names import Consulted
 
-_answers: WeakKeyDictionary[type, dict[Any, Consulted | None]] = WeakKeyDictionary()
+_answers: WeakKeyDictionary[type, dict[Any, tuple[Consulted | None, Asking | None]]] = WeakKeyDictionary()
 """By the class of a template of Numba's own, and by what Numba keeps an answer under: what its chooser asked for, and
-whoever made sure that its choice compiles; None if nothing."""
-_NOBODY_KNOWS: Any = object()
+whoever made sure that its choice compiles, None if nothing; and how it was asked, None if it warned of nothing."""
 
 
 def noting_loops(original: Any, session: Session) -> Any:
@@ -264,6 +266,14 @@ def use_kept(session: Session, known: Consulted | None) -> None:
         frame.taint = frame.taint or "it uses a function that was compiled before the cache was switched on"
 
 
+def list_warnings(session: Session, known: Consulted) -> None:
+    """What is being compiled uses an overload that is there: it lists what that one's compilation warned of."""
+    if known.caveats:
+        from nbcache.glue.capture.diagnostics import listen_again
+
+        listen_again(known.caveats, session.frames)
+
+
 _told: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 """By context of Numba's: at which reading of the registries (`ExtensionIndex.readings`) a hit last had it look."""
 
@@ -329,17 +339,44 @@ def _asked(original: Callable[..., Any], template: Any, args: Any, kws: Any, key
     if frame is None:
         return original(template, args, kws)
     known = _answers.setdefault(type(template), {})
-    part = known.get(key, _NOBODY_KNOWS)
-    if part is _NOBODY_KNOWS:
-        with _part(session, frame) as asked:
-            if key in template._impl_cache and not _forgotten(template, key):
+    if key not in known:
+        from nbcache.glue.capture.diagnostics import Asking  # it is there by now: frames have a watch
+
+        is_kept = key in template._impl_cache
+        asking = Asking(lambda: _question(type(template), key), session.frames, is_kept=is_kept)
+        with _part(session, frame) as asked, asking:
+            if is_kept and not _forgotten(template, key):
                 _ask_once_more(template, args, kws)
             answer = original(template, args, kws)
-        known[key] = None if asked.is_empty else asked
+        known[key] = None if asked.is_empty else asked, asking if asking.said else None
         return answer
+    part, warned = known[key]
     if part is not None:
         frame.consulted.include(part)
+    if warned is not None:
+        warned.again()
     return original(template, args, kws)
+
+
+def _question(template: type, key: tuple[Any, ...]) -> str:
+    """What identifies in all processes what Numba keeps under *key*, which begins with the context."""
+    from nbcache.glue.capture.diagnostics import ASKED
+    from nbcache.glue.keys.flags import flag_components
+
+    chooser: Any = chooser_of(template)
+    _context, args, kws, *flags = key
+    given = [None if each is None else flag_components(each) for each in flags]
+    words = (chooser.__module__, chooser.__qualname__, chooser.__code__.co_firstlineno, str(args), str(kws), given)
+    return ASKED + hashlib.blake2b(repr(words).encode(), digest_size=16).hexdigest()
+
+
+def asked_before() -> Iterator[str]:
+    """What Numba's own choosers were asked in this process, also while nobody noted it."""
+    for base in templates._OverloadFunctionTemplate, templates._IntrinsicTemplate:
+        for template in base.__subclasses__():
+            kept, code = vars(template).get("_impl_cache"), getattr(chooser_of(template), "__code__", None)
+            if kept and code is not None and is_toolchain_file(code.co_filename):
+                yield from (_question(template, key) for key in [*kept])
 
 
 def _forgotten(template: Any, key: Any) -> bool:

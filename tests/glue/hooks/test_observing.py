@@ -185,3 +185,30 @@ def test_a_subroutine_of_numbas_that_was_kept_while_the_cache_was_off_is_compile
     program = SUBROUTINE.replace("STORE", repr(str(tmp_path / "store")))
     assert run(program)[0].split()[0] == "{}"
     assert run(program) == ("{} 0\n", "")
+
+
+WARNED = """
+import warnings
+from numba import typed, types
+
+def looked_up(kind):
+    return lambda key: key in typed.Dict.empty(kind, types.int8)
+
+nbcache.disable()
+njit(looked_up(types.int32))(1)
+nbcache.enable(STORE)
+with warnings.catch_warnings(record=True) as given:
+    warnings.simplefilter("always")
+    for kind in types.int32, types.int16, types.int16:
+        njit(looked_up(kind))(1)
+print([str(each.message).split()[5] for each in given])
+"""
+
+
+def test_what_numba_kept_while_the_cache_was_off_warns_of_nothing_again(run, tmp_path):
+    """It is asked once more, since nobody noted what it asked for; the program was told before."""
+    program = WARNED.replace("STORE", repr(str(tmp_path / "store")))
+    for _ in range(2):
+        output, errors = run(program)
+        assert output == "['int16.']\n"
+        assert errors.count("unsafe cast from int64 to int32") == 1

@@ -159,6 +159,49 @@ _WARNS = {
     """),
 }
 
+_WARNS_ONCE = {
+    "main.py": main("""
+        import sys
+        import warnings
+        from numba import typed, types
+
+        warnings.simplefilter("always")
+
+        @njit
+        def dotted(a):
+            return np.dot(a, a)
+
+        @njit(parallel=True)
+        def nothing_to_do(x):
+            return x + 1
+
+        @njit
+        def one(a):
+            return dotted(a) + nothing_to_do(1)
+
+        @njit
+        def other(a):
+            return (
+                dotted(a)
+                - nothing_to_do(1)
+            )
+
+        @njit
+        def stored(a):
+            found = typed.Dict.empty(types.int32, types.int32)
+            found[len(a)] = 1
+            return len(found)
+
+        @njit
+        def looked_up(a):
+            found = typed.Dict.empty(types.int32, types.int32)
+            return len(a) in found
+
+        for name in sys.argv[1:]:
+            show(name, globals()[name], np.ones(8)[::2])
+    """)
+}
+
 _SPLIT = {
     "main.py": main("""
         @njit
@@ -320,5 +363,12 @@ PROGRAMS = (
         Step(argv=("main.py", "always"), stderr=True),
         Step(argv=("main.py", "error"), stderr=True),
         Step(argv=("main.py", "ignore"), stderr=True),
+    ),
+    trap(
+        "traceback-warnings-whoever-comes-first",
+        13,
+        Step(files=_WARNS_ONCE, argv=("main.py", "one", "other", "stored", "looked_up"), stderr=True),
+        Step(argv=("main.py", "other", "one", "looked_up", "stored"), stderr=True),
+        Step(argv=("main.py", "dotted", "looked_up", "other"), stderr=True),
     ),
 )
