@@ -19,15 +19,12 @@ from numba.core.typing.typeof import typeof_impl
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
-from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, CodePlan, Variable
+from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from nbcache.glue.identity.bytecode import CodePlan, Variable
-    from nbcache.glue.identity.node import Node
 
 _READERS = frozenset(
     {

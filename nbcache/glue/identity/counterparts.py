@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.bytecode import nested_codes, plan_of
 from nbcache.glue.identity.marked_packages import Ran
-from nbcache.glue.identity.node import Unresolvable
+from nbcache.glue.identity.node import Node, Unresolvable
 from nbcache.glue.identity.only_named import Referred
 from nbcache.passing_exceptions import suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from nbcache.glue.identity.node import Node
 
 
 class LiveValue:

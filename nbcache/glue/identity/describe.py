@@ -9,11 +9,7 @@ from __future__ import annotations
 import ctypes
 import enum
 import functools
-from types import (
-    BuiltinFunctionType,
-    FunctionType,
-    ModuleType,
-)
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -29,22 +25,14 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.identity import describe_functions, describe_numba, describe_ufuncs
 from nbcache.glue.identity.marked_packages import ENDS, Ran, leaf_of
-from nbcache.glue.identity.node import TOOLCHAIN, HandedOn, Node, Unidentifiable
+from nbcache.glue.identity.node import TOOLCHAIN, Describer, HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.only_named import Referred, Stub
-from nbcache.glue.identity.ownership import (
-    HEAP_TYPE,
-    drawing_name,
-    is_numba_type,
-    is_toolchain_module,
-    toolchain_name,
-)
+from nbcache.glue.identity.ownership import HEAP_TYPE, drawing_name, is_numba_type, is_toolchain_module, toolchain_name
 from nbcache.glue.identity.process_state import tell, tells
 from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from nbcache.glue.identity.node import Describer
 
 
 class Describers:

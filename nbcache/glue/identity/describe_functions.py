@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from abc import ABCMeta
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -20,7 +20,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba.core import types
@@ -30,10 +30,10 @@ from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
 
 from nbcache.glue.identity import function_imports
-from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, Wanted, plan_of
+from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, CodePlan, Read, Wanted, plan_of
 from nbcache.glue.identity.constant_bytes import encode_atom
 from nbcache.glue.identity.marked_packages import Ran, changes_globals, is_marked, package_of, verdicts, whole
-from nbcache.glue.identity.node import ANYTHING, HandedOn, Node, Unidentifiable
+from nbcache.glue.identity.node import ANYTHING, Describer, HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.only_named import refer, refer_to_stub
 from nbcache.glue.identity.ownership import (
     edition_of,
@@ -46,12 +46,6 @@ from nbcache.glue.identity.ownership import (
 from nbcache.glue.identity.process_state import LISTENED_TO, describe_environment, tell, tell_imported, who_warns
 from nbcache.glue.identity.watched import MISSING
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nbcache.glue.identity.bytecode import CodePlan, Read
-    from nbcache.glue.identity.node import Describer
 
 _builtins = vars(sys.modules["builtins"])
 

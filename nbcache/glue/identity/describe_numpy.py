@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nbcache.glue.identity.constant_bytes import encode_dtype, extras_of
-from nbcache.glue.identity.node import Node, Unidentifiable
-
-if TYPE_CHECKING:
-    from nbcache.glue.identity.node import Describer
+from nbcache.glue.identity.node import Describer, Node, Unidentifiable
 
 # -- NumPy -------------------------------------------------------------------------------------
 

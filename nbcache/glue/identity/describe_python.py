@@ -25,7 +25,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue.identity.annotations import describe_annotations
 from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attributes, ignored_members, is_template
@@ -36,19 +36,10 @@ from nbcache.glue.identity.describe_numba import without_addresses
 from nbcache.glue.identity.file_digests import file_digest
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.marked_packages import ENDS, leaf_of
-from nbcache.glue.identity.node import Node, Unidentifiable
-from nbcache.glue.identity.ownership import (
-    HEAP_TYPE,
-    edition_of,
-    is_toolchain_module,
-    module_name,
-    toolchain_name,
-)
+from nbcache.glue.identity.node import Describer, Node, Unidentifiable
+from nbcache.glue.identity.ownership import HEAP_TYPE, edition_of, is_toolchain_module, module_name, toolchain_name
 from nbcache.glue.identity.process_state import registered_below
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from nbcache.glue.identity.node import Describer
 
 # -- classes and modules -----------------------------------------------------------------------
 

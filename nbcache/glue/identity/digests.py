@@ -7,13 +7,11 @@ import itertools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from nbcache.glue.identity.node import Node
+from nbcache.glue.identity.node import Node, Scope
 from nbcache.glue.identity.watched import MISSING, Watched, is_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from nbcache.glue.identity.node import Scope
 
 
 def sharing_pattern(nodes: list[Node]) -> bytes:

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import functools
 import sys
-from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 from nbcache.glue.identity.bytecode import SILENT, nested_codes, plan_of
 from nbcache.glue.identity.watched import MISSING
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from types import FunctionType
 
 
 class Import(Record):

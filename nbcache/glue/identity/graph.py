@@ -37,15 +37,7 @@ from nbcache.glue.identity.bytecode import names_in
 from nbcache.glue.identity.describe import is_compilable, keeps_memo
 from nbcache.glue.identity.digests import Common, components, digest_component, led_astray, preorder, sharing_pattern
 from nbcache.glue.identity.marked_packages import is_marked_class, mark
-from nbcache.glue.identity.node import (
-    HandedOn,
-    MarkedError,
-    Memo,
-    Node,
-    Scope,
-    TooMuchError,
-    Unidentifiable,
-)
+from nbcache.glue.identity.node import HandedOn, MarkedError, Memo, Node, Scope, TooMuchError, Unidentifiable
 from nbcache.process import collected_later
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import weakref
 from operator import attrgetter
-from types import FunctionType, MappingProxyType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nbcache.glue.identity.constant_bytes import encode_atom, encode_plain, spelt
@@ -14,7 +14,6 @@ from nbcache.glue.identity.watched import Readings, Watched, is_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import ModuleType
 
 MAX_ITEMS = 100_000
 """How many items a container may have: all are compared whenever somebody asks."""

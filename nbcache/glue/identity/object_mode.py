@@ -25,13 +25,12 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
 
 from nbcache.glue.identity.blocks import blocks_of
-from nbcache.glue.identity.bytecode import GLOBAL
+from nbcache.glue.identity.bytecode import GLOBAL, CodePlan, Variable
 from nbcache.glue.identity.constant_bytes import encode_value
 from nbcache.glue.identity.only_named import refer, reference_to
 from nbcache.glue.identity.ownership import module_name, toolchain_name
 
 if TYPE_CHECKING:
-    from nbcache.glue.identity.bytecode import CodePlan, Variable
     from nbcache.glue.identity.node import Node
 
 DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, StencilFunc, _Intrinsic)

@@ -26,14 +26,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbcache.glue import own_attributes
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module, toolchain_name
 from nbcache.glue.identity.watched import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from nbcache.glue.identity.node import Node
 
 
 def _print_options() -> object:

@@ -29,11 +29,8 @@ from numba.core.typing.asnumbatype import as_numba_type
 from nbcache.glue.identity import asked_names, unregistered
 from nbcache.glue.identity.asked_names import EVERYTHING, is_type_class
 from nbcache.glue.identity.marked_packages import runners
-from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.ownership import (
-    is_toolchain_definition,
-    judging_once,
-)
+from nbcache.glue.identity.node import Scope, Unidentifiable
+from nbcache.glue.identity.ownership import is_toolchain_definition, judging_once
 from nbcache.glue.identity.registration import (
     NAMELESS,
     REMEMBERED,
@@ -63,7 +60,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from nbcache.glue.identity.graph import IdentityEngine
-    from nbcache.glue.identity.node import Scope
 
     _Rank = str | int | None
     """How many come before it, or in words; None if that says nothing."""

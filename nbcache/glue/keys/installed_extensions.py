@@ -29,7 +29,7 @@ import logging
 import sys
 import threading
 import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,6 @@ from nbcache.process import os, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from contextlib import AbstractContextManager
 
     from nbcache.glue.identity.distributions import Distributions
     from nbcache.glue.identity.registrations import ExtensionIndex

@@ -13,12 +13,12 @@ from numba.core import types
 from numba.core.types.abstract import Type
 
 from nbcache.glue.capture.compilations import Frame, FrameStack
-from nbcache.glue.identity.asked_names import Consulted, split
+from nbcache.glue.identity.asked_names import Ask, Consulted, KeptModel, split
 from nbcache.glue.identity.describe import Describers
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.marked_packages import memory
-from nbcache.glue.identity.node import TOOLCHAIN, Unidentifiable
+from nbcache.glue.identity.node import TOOLCHAIN, Node, Scope, Unidentifiable
 from nbcache.glue.identity.numba_patches import Patches
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.process_state import generators
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from nbcache.glue.capture.roles import Listener, PausedListener
-    from nbcache.glue.identity.asked_names import Ask, KeptModel
-    from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.keys.choices import Choices
     from nbcache.glue.keys.marked_code import MarkedPackages
 

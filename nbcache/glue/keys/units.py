@@ -22,7 +22,7 @@ from nbcache.glue.capture.compilations import Frame, FrameStack
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.node import Node, Scope, Unidentifiable
 from nbcache.glue.identity.only_named import Stub
 from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.keys.conditions import loops_in_turn
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from nbcache.glue.identity.asked_names import Ask
     from nbcache.glue.identity.counterparts import Reach
-    from nbcache.glue.identity.node import Node, Scope
 
 KEY_VERSION = 14
 """Raised, once for a release, when what a key covers or how it is computed changes. 0.2.0 had 3."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from numba.core import compiler_lock
 
 from nbcache.glue import own_attributes
-from nbcache.glue.identity.dispatcher_past import arrange, past_of
+from nbcache.glue.identity.dispatcher_past import Given, arrange, past_of
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.overloads.inherited_flags import giving
 from nbcache.glue.overloads.loops import find_loop
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.glue.capture.compilations import Effect, FrameStack
-    from nbcache.glue.identity.dispatcher_past import Given
     from nbcache.glue.keys.units import Unit
     from nbcache.glue.overloads.uses import OverloadUse
 
