@@ -97,7 +97,7 @@ def _described_one_by_one(node: Node, members: list[tuple[str, object]], *, nati
     ended = {member: leaf.parts for member, leaf in leaves if leaf is not None}
     if ended:
         node.ends = True
-        node.watched_items += (item for _member, leaf in leaves if leaf is not None for item in leaf.watched_items)
+        node.items += (item for _member, leaf in leaves if leaf is not None for item in leaf.items)
         node.part(
             "members that could run", repr(sorted(ended.items())).encode("utf-8", "surrogatepass"), f"{len(ended)}"
         )

@@ -49,7 +49,7 @@ def first_change(scope: Scope) -> str:
 
 def _changed_in(part: Scope) -> Iterator[tuple[object, str]]:
     """What changed: an object, and the name of its attribute or item, "" for all of it."""
-    for container, name, seen in chain(part.items, part.members):
+    for container, name, seen in part.items:
         get: Any = MappingProxyType.get if type(container) is MappingProxyType else dict.get
         if get(container, name, MISSING) is not seen:
             yield container, name
@@ -108,7 +108,7 @@ class _Namer:
         if depth == _DEPTH:
             return ""
         for part in self._parts:
-            for owner, name, seen in chain(part.items, part.members, part.attributes):
+            for owner, name, seen in chain(part.items, part.attributes):
                 if seen is obj:
                     return self.name_of(owner, name, depth + 1)
             for _take, holder, before in part.snapshots:
