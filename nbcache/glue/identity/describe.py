@@ -128,18 +128,13 @@ def _describer_for(cls: type) -> tuple[type, Describer]:
         # What other tables have is from elsewhere.
         module = str(base.__module__)
         name = f"{module}:{base.__qualname__}"
-        if name in describe_numba.BY_NAME:
-            return object, describe_numba.BY_NAME[name]
+        if name in _BY_NAME:
+            return object, _BY_NAME[name]
         if module == "numpy":
             from nbcache.glue.identity import describe_numpy
 
             if base in describe_numpy.DESCRIBERS:
                 return base, describe_numpy.DESCRIBERS[base]
-        elif module.startswith("numba.stencils."):
-            from nbcache.glue.identity import describe_stencils
-
-            if name in describe_stencils.BY_NAME:
-                return object, describe_stencils.BY_NAME[name]
         elif module.startswith("numba.cuda."):
             from nbcache.glue.identity import describe_cuda
 
@@ -175,6 +170,7 @@ _COMMON: dict[type, Describer] = {
     **describe_numba.DESCRIBERS,
     **describe_ufuncs.DESCRIBERS,
 }
+_BY_NAME = {**describe_numba.BY_NAME, **describe_ufuncs.BY_NAME}
 _DECORATED = frozenset({UFuncDispatcher, DUFunc, GUFunc, CFunc, _Intrinsic})
 """What Numba's decorators make of functions, but for dispatchers, which say themselves what was set on them."""
 _WITH_THEIR_STATE: frozenset[type] = frozenset(

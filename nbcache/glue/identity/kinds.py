@@ -16,7 +16,7 @@ from nbcache.glue.identity import (
     describe_numba,
     describe_numpy,
     describe_python,
-    describe_stencils,
+    describe_ufuncs,
 )
 from nbcache.glue.identity.describe_numba import OTHER_DISPATCHER
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
@@ -57,5 +57,5 @@ BY_NAME: dict[str, Describer] = {
     **describe_numba.BY_NAME,
     **describe_python.BY_NAME,
     **describe_c_functions.BY_NAME,
-    **describe_stencils.BY_NAME,
+    **describe_ufuncs.BY_NAME,
 }
