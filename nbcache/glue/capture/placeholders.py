@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue.capture import addresses
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.counterparts import LiveValue, Reach, qualname_of
+from nbcache.glue.identity.distributions import file_digest
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.identity.ownership import resolve as resolve_name
@@ -210,8 +211,6 @@ def _live_location(frame: Frame, location: Location) -> LiveLocation | Location:
     name, filename, line = location
     definition = _toolchain_file(name, filename, line) or _code_line(frame, name, filename, line)
     if definition is None and os.path.exists(filename):
-        from nbcache.glue.identity.file_digests import file_digest  # nearly all of what is bound is in no such file
-
         definition = ("file", name, filename, file_digest(filename), line)
     if definition is None:
         return location
@@ -421,8 +420,6 @@ def _resolve(definition: Definition, reach: Any) -> Any:
         _, name, package, relative, line = definition
         return (name, os.path.join(sys.modules[package].__path__[0], relative), line)
     if kind == "file":
-        from nbcache.glue.identity.file_digests import file_digest
-
         _, name, filename, digest, line = definition
         if file_digest(filename) != digest:
             msg = f"{filename} changed"

@@ -12,7 +12,7 @@ from nbcache.glue.identity.attributes import IGNORED_MEMBERS
 from nbcache.glue.identity.c_functions import CFuncPtr, address_of, cffi_signature, is_cffi_function, is_ffi
 from nbcache.glue.identity.c_libraries import file_of, place_of
 from nbcache.glue.identity.cython import exported_as
-from nbcache.glue.identity.file_digests import file_digest
+from nbcache.glue.identity.distributions import file_digest
 from nbcache.glue.identity.instances import describe_instance
 from nbcache.glue.identity.marked_packages import is_installed
 from nbcache.glue.identity.node import Describer, Node, Unidentifiable

@@ -33,7 +33,7 @@ from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.classes_of_values import describe_class_of_values, is_read_for_values
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import without_addresses
-from nbcache.glue.identity.file_digests import file_digest
+from nbcache.glue.identity.distributions import file_digest
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.marked_packages import ENDS, leaf_of
 from nbcache.glue.identity.node import Describer, Node, Unidentifiable
