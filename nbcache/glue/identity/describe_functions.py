@@ -134,8 +134,7 @@ def _describe_what_it_may_do(node: Node, name: str, function: FunctionType, plan
 
 def _describe_what_is_said(node: Node, function: FunctionType) -> None:
     """What code that runs may read off a function that it has."""
-    from nbcache.glue.identity.annotations import describe_annotations
-    from nbcache.glue.identity.attributes import describe_attributes
+    from nbcache.glue.identity.attributes import describe_annotations, describe_attributes
 
     describe_attributes(node, function)
     describe_annotations(node, function)
@@ -258,7 +257,7 @@ def _describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: 
         return
     node.watch_attribute(cell, "cell_contents", value)
     if variable[1] == "__classdict__":
-        from nbcache.glue.identity.annotations import describe_class_scope
+        from nbcache.glue.identity.attributes import describe_class_scope
 
         describe_class_scope(node, label, value, plan.global_names)
         return

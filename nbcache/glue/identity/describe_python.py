@@ -27,8 +27,13 @@ from types import (
 )
 from typing import Any
 
-from nbcache.glue.identity.annotations import describe_annotations
-from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attributes, ignored_members, is_template
+from nbcache.glue.identity.attributes import (
+    USUAL_ATTRIBUTES,
+    describe_annotations,
+    describe_attributes,
+    ignored_members,
+    is_template,
+)
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.classes_of_values import describe_class_of_values, is_read_for_values
 from nbcache.glue.identity.describe_functions import hand_on
