@@ -9,9 +9,16 @@ from types import BuiltinFunctionType, GetSetDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.attributes import IGNORED_MEMBERS
-from nbcache.glue.identity.c_functions import CFuncPtr, address_of, cffi_signature, is_cffi_function, is_ffi
-from nbcache.glue.identity.c_libraries import file_of, place_of
-from nbcache.glue.identity.cython import exported_as
+from nbcache.glue.identity.c_functions import (
+    CFuncPtr,
+    address_of,
+    cffi_signature,
+    exported_as,
+    file_of,
+    is_cffi_function,
+    is_ffi,
+    place_of,
+)
 from nbcache.glue.identity.distributions import file_digest
 from nbcache.glue.identity.instances import describe_instance
 from nbcache.glue.identity.marked_packages import is_installed

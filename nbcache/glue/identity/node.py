@@ -104,7 +104,7 @@ class Node(Readings):
             if kind is str:
                 self.strings.append(value)  # type: ignore[arg-type]
             elif kind is int and _LOWEST < value < _HIGHEST:  # type: ignore[operator]
-                from nbcache.glue.identity.c_libraries import file_of  # few numbers are that large
+                from nbcache.glue.identity.c_functions import file_of  # few numbers are that large
 
                 file = file_of(value)  # type: ignore[arg-type]
                 if file:
