@@ -4,8 +4,8 @@ What is compiled depends on how such a function is called and not on its address
 (addresses.py): that of the same place in a library, or else that of the object that stands where this one does. Cython
 modules export theirs by name (``__pyx_capi__``), which `numba.extending.get_cython_function_address` gives programs.
 
-A *place*, which is a shared library and how far from its beginning a function lies, is the same in each process that has
-loaded the library, whatever address the kernel gave it, and is found without a search, also for functions that no
+A *place*, which is a shared library and how far from its beginning a function lies, is the same in each process that
+has loaded the library, whatever address the kernel gave it, and is found without a search, also for functions that no
 symbol names: static ones, and those that the C library chooses for a processor. A library is known by its build id, or
 by the digest of its file if it has none.
 

@@ -183,9 +183,12 @@ def _reads_of_import(plan: CodePlan, module: str) -> set[Read]:
 def _describe_value(
     node: Node, label: str, value: object, plan: CodePlan, variable: tuple[str, str] = ("", "")
 ) -> None:
-    if variable in plan.inside and _refer_from_block(node, label, value):
-        pass
-    elif isinstance(value, ModuleType):
+    if variable in plan.inside:
+        from nbcache.glue.identity.object_mode import refer_from_block
+
+        if refer_from_block(node, label, value):
+            return
+    if isinstance(value, ModuleType):
         _describe_what_is_read(node, label, value, plan, plan.reads.get(variable) or _HANDED_ON)
     elif variable[1] in plan.serialized and refer(node, label, value):
         pass
@@ -197,12 +200,6 @@ def _describe_value(
         _describe_members_by_name(node, label, value, plan.attribute_names)
     elif not (node.compiled and refer_to_stub(node, label, value)):
         node.value(label, value)
-
-
-def _refer_from_block(node: Node, label: str, value: object) -> bool:
-    from nbcache.glue.identity.object_mode import refer_from_block
-
-    return refer_from_block(node, label, value)
 
 
 def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:

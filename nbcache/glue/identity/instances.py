@@ -203,14 +203,17 @@ def _add_dictionary(node: Node, obj: object) -> None:
     if state is None:
         return
     node.snapshot(_dictionary_itself, obj)
-    if any(type(name) is str and name.startswith(own_attributes.PREFIX) for name in state):
+    others = _without_our_own(state)
+    if len(others) < len(state):
         node.volatile = True
-        state = {
-            name: value
-            for name, value in state.items()
-            if type(name) is not str or not name.startswith(own_attributes.PREFIX)
-        }
+        state = others  # a copy, of which nobody could tell that the state has changed
     node.value("state", state, owned=True)
+
+
+def _without_our_own(state: dict[Any, Any]) -> dict[Any, Any]:
+    """What of a *state* isn't nbcache's."""
+    ours = own_attributes.PREFIX
+    return {name: value for name, value in state.items() if type(name) is not str or not name.startswith(ours)}
 
 
 def _dictionary_itself(obj: object) -> list[object]:
@@ -264,13 +267,7 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
     _watch_slots(node, obj, _slots_of([*cls.__mro__]))
     node.value("constructor", function)
     node.value("arguments", arguments)
-    if type(state) is dict:
-        state = {
-            name: value
-            for name, value in state.items()
-            if type(name) is not str or not name.startswith(own_attributes.PREFIX)
-        }
-    node.value("reduced state", state, owned=True)
+    node.value("reduced state", _without_our_own(state) if type(state) is dict else state, owned=True)
     node.value("items", list(items) if items is not None else None, owned=True)
     node.value("pairs", list(pairs) if pairs is not None else None, owned=True)
 

@@ -21,8 +21,7 @@ import builtins
 import dis
 import functools
 import sys
-from itertools import compress
-from operator import is_, is_not
+from operator import is_
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -152,11 +151,6 @@ def _are_equal(now: list[Any], before: list[Any]) -> bool:
 def _exchanged(owner: Owner, members: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
     """What is in the place of something else that Numba had there, hides it, or says that there is nothing any more."""
     before = owner.members
-    if [*members] == [*before]:
-        for name in [*compress(before, map(is_not, members.values(), before.values()))]:
-            if not _is_nbcaches(before[name]) and _counts(owner, name, members[name]):
-                yield f"{owner.label}{name}", members[name]
-        return
     for name, then in before.items():
         now = members.get(name, _NOTHING)
         if now is not then and not _is_nbcaches(then) and _counts(owner, name, now):

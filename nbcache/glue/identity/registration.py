@@ -27,18 +27,14 @@ from nbcache.glue.identity.ownership import (
     is_toolchain_definition,
     is_toolchain_module,
 )
+from nbcache.glue.identity.unregistered import TYPED_WITH
 from nbcache.glue.identity.watched import are_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-_FIRST = frozenset(
-    "numba.core.typing." + name
-    for name in (
-        "builtins", "cffi_utils", "cmathdecl", "enumdecl", "listdecl", "mathdecl", "npydecl", "setdecl", "dictdecl",
-    )
-)  # fmt: skip
+_FIRST = frozenset({"numba.core.typing.builtins", *TYPED_WITH})
 """Whose templates come first: ``builtins`` is there once Numba is imported; the others have registries of their own,
 which a typing context installs ahead of Numba's registry of built-in things."""
 
