@@ -192,12 +192,12 @@ class IdentityEngine:
         """
         common, seen = self._in_common(), set[int]()
         for root in roots:
-            node = common.first(root, compiled=is_compilable(root))
-            if node is None and not common.refused(root) and common.count < limit_in_all:
+            node = common.nodes[is_compilable(root)].get(id(root))
+            if node is None and id(root) not in common.refused and common.count < limit_in_all:
                 with suppress(Unidentifiable), common.growing(counted=True):
                     node = self._walk((root,), common.generation, use_memos=False, limit=limit, nodes=common.nodes)[0]
             if node is None:
-                common.refuse(root)
+                common.refused[id(root)] = root
             else:
                 yield from preorder(node, seen)
 

@@ -53,7 +53,7 @@ class KeyMaker:
         self.distributions = Distributions()
         self.conditions = Conditions(self._identify_patches, self.distributions)
         self.extensions = ExtensionIndex()
-        self.engine = IdentityEngine(Describers(self.extensions.ordinal).describe, self._generation)
+        self.engine = IdentityEngine(Describers(self.extensions.ordinal).describe, lambda: self.extensions.ambiguities)
         if _CHOICES in sys.modules:  # the cache was switched off, and its answers stand in for choosers: no longer
             self.choices  # noqa: B018
         self.installed = InstalledExtensions(self.extensions, self.distributions, self.patches.look)
@@ -88,9 +88,6 @@ class KeyMaker:
         from nbcache.glue.keys.marked_code import MarkedPackages  # few hits were built with any
 
         return MarkedPackages(self.engine.scoped_for_good, self.extensions, lambda: self.choices, self.distributions)
-
-    def _generation(self) -> object:
-        return self.extensions.ambiguities
 
     def prepare(self) -> None:
         """See what is registered by now, with what packages would have added, unless they may wait."""
@@ -150,8 +147,7 @@ class KeyMaker:
         """What ran until now belongs to this one."""
         from nbcache.glue.capture.code_that_ran import running
 
-        codes = running.take()
-        consulted.codes |= codes
+        consulted.codes |= running.take()
         consulted.blind |= running.missed
 
     def _runs_others(self, unit: Any) -> bool:
@@ -235,20 +231,16 @@ class KeyMaker:
         """See what others have registered for *names*, before it runs: it may change what it reads.  Never raises."""
         if not names or self.extensions.empty or frame.consulted.conflict:
             return
-        try:
-            self._before(frame, names)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            _log.debug("could not determine what is registered", exc_info=True)
-            frame.consulted.conflict = frame.consulted.conflict or reasons.INTERNAL
-
-    def _before(self, frame: Frame, names: Collection[bytes]) -> None:
         consulted = frame.consulted
-        unseen = [name for name in self.extensions.relevant_among(names) if name not in consulted.snapshot]
         try:
+            unseen = [name for name in self.extensions.relevant_among(names) if name not in consulted.snapshot]
             consulted.snapshot.update(self.extensions.digests_of(unseen, self.engine))
         except Unidentifiable as exc:
             consulted.conflict = str(exc)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
+            _log.debug("could not determine what is registered", exc_info=True)
+            consulted.conflict = consulted.conflict or reasons.INTERNAL
 
     def _in_words(self, name: bytes) -> str:
         """What others have registered for a name, for people."""

@@ -152,11 +152,8 @@ class History:
         text = (
             f"{None if flags is None else flag_components(flags)} {len(asked.args)} {[name for name, _ in asked.kws]}"
         )
-        return self._choice_name(text.encode(), (*asked.args, *(typ for _, typ in asked.kws), *args))
-
-    def _choice_name(self, text: bytes, args: tuple[Any, ...]) -> bytes:
         try:
-            content = text + self.types_digest(args)
+            content = text.encode() + self.types_digest((*asked.args, *(typ for _, typ in asked.kws), *args))
         except Unidentifiable:
             content = os.urandom(ID_BYTES)  # nobody can ask for it by name
         return hashlib.blake2b(content, digest_size=ID_BYTES).digest()
