@@ -23,7 +23,7 @@ import os
 import random
 import sys
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -43,7 +43,7 @@ from nbcache.glue.identity.roots import directories, is_below_package, is_standa
 from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
 HEAP_TYPE = 1 << 9  # CPython's Py_TPFLAGS_HEAPTYPE
 address = object.__hash__
@@ -248,22 +248,16 @@ def is_compilers(function: FunctionType) -> bool:
 
 
 def _is_numbas(cls: type) -> bool:
-    return cls.__module__.startswith("numba.") and _is_from_toolchain(cls.__module__)
+    return cls.__module__.startswith("numba.") and is_toolchain_module(cls.__module__)
 
 
 def has_toolchain_methods(cls: type) -> bool:
     """Whether the toolchain's authors wrote the methods that a class defines."""
-    if _judged is not None:  # it remembers better
-        return _is_made_by_toolchain(cls)
     if cls not in _classes:
-        _classes[cls] = _is_made_by_toolchain(cls)
+        files = {function.__code__.co_filename for function in _functions_in([cls])}
+        # Dataclasses and named tuples have methods that were generated.
+        _classes[cls] = all(file.startswith("<") or _edition_of_file(file) is not None for file in files)
     return _classes[cls]
-
-
-def _is_made_by_toolchain(cls: type) -> bool:
-    codes = [function.__code__ for function in _functions_in([cls])]
-    # Dataclasses and named tuples have methods that were generated.
-    return all(file.startswith("<") or _edition_of_file(file) is not None for file in {c.co_filename for c in codes})
 
 
 def _functions_in(classes: list[type]) -> list[FunctionType]:
@@ -305,11 +299,12 @@ def is_toolchain_definition(obj: object) -> bool:
     Numba generates some functions with ``exec`` in namespaces without a name; those are known by
     the file their code came from.
     """
-    if isinstance(obj, type):
-        return _judge(obj, id(obj), _is_toolchain_class)
     module = getattr(obj, "__module__", None)
-    if module is not None and not _is_from_toolchain(module):
+    if module is not None and not is_toolchain_module(module):
         return False
+    if isinstance(obj, type):
+        # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either.
+        return has_toolchain_methods(obj) and (not _is_nowhere(obj) or any(map(_is_numbas, obj.__bases__)))
     if isinstance(obj, FunctionType):
         return _edition_of_file(obj.__code__.co_filename) == ""
     return module is not None
@@ -331,12 +326,12 @@ def are_toolchain_definitions(objs: list[Any]) -> bool:
     functions += [value for value in _contents(cells) if type(value) is FunctionType]
     modules = [cls.__module__ for cls in classes]
     modules += [function.__module__ for function in functions if function.__module__ is not None]
-    if not {*map(type, modules)} <= {str} or not all(map(_is_from_toolchain, {*modules})):
+    if not {*map(type, modules)} <= {str} or not all(map(is_toolchain_module, {*modules})):
         return False
     if not all(_edition_of_file(file) == "" for file in {function.__code__.co_filename for function in functions}):
         return False
     bases = {base for cls in classes for base in cls.__bases__}
-    if not all(_is_from_toolchain(base.__module__) for base in bases):
+    if not all(is_toolchain_module(base.__module__) for base in bases):
         return False
     numbas = {*filter(_is_numbas, bases)}
     return not any(map(_is_nowhere, [c for c in classes if "cases" in vars(c) or numbas.isdisjoint(c.__bases__)]))
@@ -355,41 +350,5 @@ def _contents(cells: Iterable[CellType]) -> Iterator[Any]:
             continue
 
 
-def _is_toolchain_class(cls: type) -> bool:
-    module = getattr(cls, "__module__", None)
-    if (module is not None and not _is_from_toolchain(module)) or not has_toolchain_methods(cls):
-        return False
-    # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either.
-    return not (_is_nowhere(cls) and not any(map(_is_numbas, cls.__bases__)))
-
-
 def _is_nowhere(cls: type) -> bool:
     return "<" not in cls.__qualname__ and resolve(str(cls.__module__), cls.__qualname__) is not cls
-
-
-def _is_from_toolchain(module: object) -> bool:
-    return isinstance(module, str) and _judge(module, module, is_toolchain_module)
-
-
-def _judge(obj: Any, key: int | str, verdict_on: Callable[[Any], bool]) -> bool:
-    judged = _judged  # another thread may end it
-    if judged is None:
-        return verdict_on(obj)
-    known = judged.get(key)
-    if known is None:
-        known = judged[key] = obj, verdict_on(obj)
-    return known[1]
-
-
-_judged: dict[int | str, tuple[object, bool]] | None = None
-
-
-@contextmanager
-def judging_once() -> Iterator[None]:
-    """While this is entered, nobody else's code runs: each class and module needs to be looked at only once."""
-    global _judged
-    _judged = {}
-    try:
-        yield
-    finally:
-        _judged = None

@@ -30,7 +30,7 @@ from nbcache.glue.identity import asked_names, unregistered
 from nbcache.glue.identity.asked_names import EVERYTHING, is_type_class
 from nbcache.glue.identity.marked_packages import runners
 from nbcache.glue.identity.node import Scope, Unidentifiable
-from nbcache.glue.identity.ownership import is_toolchain_definition, judging_once
+from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.identity.registration import (
     NAMELESS,
     REMEMBERED,
@@ -119,19 +119,18 @@ class ExtensionIndex:
             self._sizes, self._token, self._registries = sizes, token, registries
             self.readings += 1
             before = self._count
-            with judging_once():
-                for registry in typing:
-                    self._read_typing(registry)
-                for registry in lowering:
-                    self._read_lowering(registry)
-                self._read_rewrites()
-                changed = [label for label, is_same in zip(self._tables, same, strict=False) if not is_same]
-                # Which classes speak for others may have changed; where all are Numba's, that says nothing.
-                if asked_again and "typeof" in self._seen and "typeof" not in changed:
-                    changed.append("typeof")
-                self._read_tables(changed)
-                self._read_annotations()
-                self._read_conversions()
+            for registry in typing:
+                self._read_typing(registry)
+            for registry in lowering:
+                self._read_lowering(registry)
+            self._read_rewrites()
+            changed = [label for label, is_same in zip(self._tables, same, strict=False) if not is_same]
+            # Which classes speak for others may have changed; where all are Numba's, that says nothing.
+            if asked_again and "typeof" in self._seen and "typeof" not in changed:
+                changed.append("typeof")
+            self._read_tables(changed)
+            self._read_annotations()
+            self._read_conversions()
             if self._count != before:
                 self.generation += 1
                 self._relevant.clear()
