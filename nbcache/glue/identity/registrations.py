@@ -19,7 +19,6 @@ import abc
 import functools
 import hashlib
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from numba.core.rewrites import rewrite_registry
@@ -71,7 +70,6 @@ class ExtensionIndex:
     def __init__(self) -> None:
         unregistered.listen()
         self._positions = dict(unregistered.own_lengths)
-        self._namesakes: dict[tuple[int, str], Counter[int]] = {}
         self._filed: dict[bytes, list[Registration]] = {}
         self._said: set[tuple[object, ...]] = set()
         """The names, objects and types of all that is filed, which keeps them alive."""
@@ -297,15 +295,6 @@ class ExtensionIndex:
         self._positions[id(registry), field] = len(items)
         return items[start:]
 
-    def _counts(self, registry: Any, field: str) -> Counter[int]:
-        """How many of a list that were read are for one object, by its id."""
-        known = self._namesakes.get((id(registry), field))
-        if known is None:
-            own = getattr(registry, field)[: unregistered.own_lengths.get((id(registry), field), 0)]
-            keys = (each.key if field == "functions" else each[0] for each in own)
-            known = self._namesakes[id(registry), field] = Counter(map(id, keys))  # the registry keeps them alive
-        return known
-
     def _read_typing(self, registry: Any) -> None:
         built_in = registry is templates.builtin_registry
         functions, attributes = self._news(registry, "functions"), self._news(registry, "attributes")
@@ -314,22 +303,20 @@ class ExtensionIndex:
             return
         asked = [(value, template) for value, typ in values for template in getattr(typ, "templates", ())]
         keys = [*(template.key for template in (*functions, *attributes)), *(value for value, _typ in values)]
-        counts, counts_of_values = self._counts(registry, "functions"), self._counts(registry, "globals")
         if are_numbas([*functions, *attributes, *(template for _value, template in asked)], keys):
-            counts.update(map(id, (template.key for template in functions)))
-            counts_of_values.update(id(value) for value, _typ in values)
             return
-        for template in functions:
+        known = [id(template.key) for template in registry.functions]
+        for position, template in enumerate(functions, self._positions[id(registry), "functions"] - len(functions)):
             if is_others(template, template.key):
-                self._file_template(template.key, template, counts[id(template.key)], built_in=built_in)
-            counts[id(template.key)] += 1
+                before = known[:position].count(id(template.key))
+                self._file_template(template.key, template, before, built_in=built_in)
         for template in filter(lambda it: is_others(it, it.key), attributes):
             self._file_attributes(template, registry.attributes)
-        for value, typ in values:
+        known = [id(value) for value, _typ in registry.globals]
+        for position, (value, typ) in enumerate(values, self._positions[id(registry), "globals"] - len(values)):
             for template in getattr(typ, "templates", ()):
                 if is_others(template, value):
-                    self._file_template(value, template, counts_of_values[id(value)], built_in=built_in)
-            counts_of_values[id(value)] += 1
+                    self._file_template(value, template, known[:position].count(id(value)), built_in=built_in)
 
     def _file_template(self, key: object, template: Any, before: int, *, built_in: bool) -> None:
         built_in = built_in and getattr(template, "metadata", {}).get("target", "generic") == "generic"
