@@ -91,7 +91,8 @@ class Describers:
             kind = self._by_type[type(obj)] = (*_describer_for(type(obj)), _is_individual(type(obj)))
         base, describer, node.individual = kind
         describer(node, obj)
-        if base not in _COMMON and _may_become_another(obj):
+        if base not in _COMMON and (type(obj).__flags__ & HEAP_TYPE or isinstance(obj, ModuleType)):
+            # Its ``__class__`` can be set.
             node.snapshot(_class_of, obj)
         if not compiled and not _DECORATED.isdisjoint(type(obj).__mro__):
             from nbcache.glue.identity.attributes import describe_what_was_set
@@ -154,11 +155,6 @@ def _is_individual(cls: type) -> bool:
     if not _INDIVIDUALS.isdisjoint(cls.__mro__) or cls.__module__.startswith("numba."):
         return True
     return not is_toolchain_module(cls.__module__)
-
-
-def _may_become_another(obj: object) -> bool:
-    """Whether an object's ``__class__`` can be set."""
-    return bool(type(obj).__flags__ & HEAP_TYPE) or isinstance(obj, ModuleType)
 
 
 def _class_of(obj: object) -> list[object]:

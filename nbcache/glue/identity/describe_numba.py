@@ -153,12 +153,8 @@ def _describe_cfunc(node: Node, cfunc: Any) -> None:
     edge_to_code(node, "py_func", cfunc._pyfunc)
     node.compiled = False
     node.value("signature", (*cfunc._sig.args, cfunc._sig.return_type))
-    for option, value in sorted(cfunc._compiler.targetoptions.items()):
-        node.value(f"option {option}", value)
-    for variable, typ in _declared(cfunc._compiler.locals):
-        node.value(f"locals {variable}", typ)
+    describe_options(node, cfunc._compiler)
     node.edge("pipeline", cfunc._compiler.pipeline_class)
-    node.volatile = False
 
 
 def _describe_jitclass(node: Node, cls: Any) -> None:

@@ -58,7 +58,7 @@ def _describe_class(node: Node, cls: type) -> None:
     if toolchain_name(cls) is not None or (is_toolchain_module(cls.__module__) and not cls.__flags__ & HEAP_TYPE):
         return
     is_native = _describe_native_file(node, cls)
-    if is_native and not _may_be_added_to(cls):
+    if is_native and (not cls.__flags__ & HEAP_TYPE or cls.__flags__ & _IMMUTABLE_TYPE):  # nobody can add to it
         return
     if type(cls) is not type:  # it may answer for attributes
         node.edge("metaclass", type(cls))
@@ -196,11 +196,6 @@ def _describe_native_file(node: Node, cls: type) -> bool:
         return False
     node.part("file", node.check(file_digest, path), os.path.basename(path))
     return True
-
-
-def _may_be_added_to(cls: type) -> bool:
-    """Whether anybody can set attributes of *cls*."""
-    return bool(cls.__flags__ & HEAP_TYPE) and not cls.__flags__ & _IMMUTABLE_TYPE
 
 
 def _is_native(value: object) -> bool:

@@ -72,9 +72,7 @@ def _describe_gufunc(node: Node, gufunc: Any) -> None:
     if builder.nb_func.py_func is not builder.py_func:
         edge_to_code(node, "compiled", builder.nb_func.py_func)
     node.compiled = False
-    for option, value in sorted(builder.targetoptions.items()):
-        node.value(f"option {option}", value)
-    node.volatile = False
+    describe_options(node, builder)
 
 
 def _gufunc_state(gufunc: Any) -> bytes:

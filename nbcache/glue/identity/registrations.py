@@ -45,7 +45,6 @@ from nbcache.glue.identity.registration import (
     is_others,
     is_somebodys,
     lowered_before,
-    lowered_for,
     module_of,
     name_in,
     of_type,
@@ -242,14 +241,11 @@ class ExtensionIndex:
                 self._holding = {key for key in self._holding if self.digests[key][2].unchanged()}
                 self._watched = None
         for name in names:
-            yield name, self._digest_of(name, engine)
-
-    def _digest_of(self, name: bytes, engine: IdentityEngine) -> bytes:
-        hasher = hashlib.blake2b(digest_size=16, person=b"nbcache names")
-        for each in self._filed[name]:
-            content = each.rank.encode() + self._digest(each, engine)
-            hasher.update(len(content).to_bytes(8, "little") + content)
-        return hasher.digest()
+            hasher = hashlib.blake2b(digest_size=16, person=b"nbcache names")
+            for each in self._filed[name]:
+                content = each.rank.encode() + self._digest(each, engine)
+                hasher.update(len(content).to_bytes(8, "little") + content)
+            yield name, hasher.digest()
 
     def words(self, each: Registration, engine: IdentityEngine) -> str:
         """A registration's identity, for people."""
@@ -349,7 +345,9 @@ class ExtensionIndex:
             if is_others(implementation, function, signature):
                 rank = lowered_before(item, getattr(registry, field))
                 if field == "functions":
-                    self._file(lowered_for(function, signature), "lowering", function, implementation, signature, rank)
+                    # Lowering for one's own types says nothing to who has none of these.
+                    name = of_type(signature) or asked_names.called(function)
+                    self._file(name, "lowering", function, implementation, signature, rank)
                 else:
                     general = EVERYTHING if len(item) == NAMELESS else asked_names.attribute(item[1])
                     self._file(of_type(signature) or general, field, None, implementation, signature, rank)
