@@ -65,8 +65,6 @@ class Witness:
         self.paused = 0
         """How many answers are being waited for that will be asked for again, or looks are being taken."""
         self._replaced: list[tuple[Any, str, Any, Any]] = []
-        self._made: dict[tuple[Any, str], tuple[Any, Any]] = {}
-        """What took the place of what, last time."""
 
     def start(self) -> None:
         """Watch what this thread does, unless that is done already."""
@@ -76,10 +74,7 @@ class Witness:
         self._thread, self.paused = threading.get_ident(), 0
         for owner, name, look in _SEAMS:
             original = getattr(owner, name)
-            known, replacement = self._made.get((owner, name), (None, None))
-            if known is not original:
-                replacement = self._telling(original, look)
-                self._made[owner, name] = original, replacement
+            replacement = self._telling(original, look)
             self._replaced.append((owner, name, original, replacement))
             setattr(owner, name, replacement)
         if not _hooked:

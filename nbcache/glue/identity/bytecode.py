@@ -340,24 +340,11 @@ def _bound_by_import(code: CodeType, name: str, position: int) -> str:
 
 
 def _digest(code: CodeType) -> bytes:
-    parts = [
-        code.co_code,
-        repr(
-            (
-                code.co_name,
-                code.co_argcount,
-                code.co_posonlyargcount,
-                code.co_kwonlyargcount,
-                code.co_nlocals,
-                code.co_flags,
-                code.co_names,
-                code.co_varnames,
-                code.co_freevars,
-                code.co_cellvars,
-            )
-        ).encode(),
-        getattr(code, "co_exceptiontable", b""),
-    ]
+    said = (
+        code.co_name, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_nlocals, code.co_flags,
+        code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
+    )  # fmt: skip
+    parts = [code.co_code, repr(said).encode(), getattr(code, "co_exceptiontable", b"")]
     in_no_order = _only_searched(code)
     parts += [
         plan_of(const).digest if isinstance(const, CodeType) else encode_constant(const, ordered=i not in in_no_order)

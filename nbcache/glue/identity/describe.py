@@ -213,21 +213,7 @@ def _is_compilable_kind(cls: type) -> bool:
 
 _COMPILABLE_BY_NAME = frozenset({"StencilFunc", "JitClassType", "CUDADispatcher", "_CDataBase", "__CDataOwnGC", "FFI"})
 _COMPILABLE: frozenset[type] = frozenset(
-    {
-        FunctionType,
-        Stub,
-        Dispatcher,
-        UFuncDispatcher,
-        DUFunc,
-        GUFunc,
-        CFunc,
-        HandedOn,
-        types.Type,
-        tuple,
-        enum.Enum,
-        np.ndarray,
-        ctypes._CFuncPtr,  # type: ignore[attr-defined]
-        types.WrapperAddressProtocol,
-        BuiltinFunctionType,
-    }
-)
+    {FunctionType, Stub, Dispatcher, UFuncDispatcher, DUFunc, GUFunc, CFunc, HandedOn, types.Type, tuple, enum.Enum,
+     np.ndarray, types.WrapperAddressProtocol, BuiltinFunctionType,
+     ctypes._CFuncPtr}  # type: ignore[attr-defined]
+)  # fmt: skip

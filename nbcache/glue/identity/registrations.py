@@ -91,8 +91,6 @@ class ExtensionIndex:
         """Templates that others have registered to say what type a call has, which are asked again on a hit."""
         self._inlined: tuple[int, list[Any]] = (-1, [])
         self._refused: dict[int, tuple[int, str]] = {}
-        self._modules: tuple[int, dict[bytes, int], set[str]] = (0, {}, set())
-        """What `_count` and `sizes` were when the modules were looked at last, and these."""
         self._named: dict[int, tuple[object, set[bytes]]] = {}
         """For which names something is registered with an object, by its id."""
         self._several: dict[bytes, int] = {}
@@ -214,10 +212,7 @@ class ExtensionIndex:
 
     def modules(self) -> list[str]:
         """The modules that registered anything, as far as another process can import them."""
-        count, sizes, found = self._modules
-        if self._count != count:
-            self._modules = (self._count, self.sizes(), found | self.since_then(sizes)[1])
-        return sorted(name for name in self._modules[2] if name in sys.modules)
+        return sorted(self.since_then({})[1] & sys.modules.keys())
 
     def sizes(self) -> dict[bytes, int]:
         """How much others have registered for each name."""
