@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nbcache.glue.identity.node import Node, Scope
-from nbcache.glue.identity.watched import MISSING, Watched, is_unchanged
+from nbcache.glue.identity.watched import MISSING, Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,7 +162,7 @@ class Common:
             self._scopes.update(fresh)  # type: ignore[arg-type]
             self._watched.append(Watched(list(fresh.values())))  # type: ignore[arg-type]
             self._grown = False
-        return all(map(is_unchanged, self._watched))
+        return all(each.unchanged() for each in self._watched)
 
     @contextmanager
     def growing(self, *, counted: bool = False) -> Iterator[None]:

@@ -10,7 +10,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nbcache.glue.identity.constant_bytes import encode_atom, encode_plain, spelt
-from nbcache.glue.identity.watched import LISTS, Readings, Watched, is_unchanged
+from nbcache.glue.identity.watched import LISTS, Readings, Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -288,7 +288,7 @@ class Scope(Readings):
         """Whether everything read, here and below, is still the same object or content."""
         if self._watched is None:
             self._watched = Watched(self.all())
-        return is_unchanged(self._watched)
+        return self._watched.unchanged()
 
     def keeper(self, digest: bytes) -> object | None:
         """The one object here or below that carries a memo of *digest*; None if there are two."""

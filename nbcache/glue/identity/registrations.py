@@ -52,7 +52,7 @@ from nbcache.glue.identity.registration import (
     parts_of,
     speaks_for_others,
 )
-from nbcache.glue.identity.watched import Watched, are_same, is_unchanged
+from nbcache.glue.identity.watched import Watched, are_same
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -232,7 +232,7 @@ class ExtensionIndex:
         if names:
             scopes = (scope for key in self._holding for scope in self.digests[key][2].all())
             self._watched = self._watched or Watched([*set(scopes)])
-            if not is_unchanged(self._watched):
+            if not self._watched.unchanged():
                 self._holding = {key for key in self._holding if self.digests[key][2].unchanged()}
                 self._watched = None
         for name in names:

@@ -128,25 +128,20 @@ class Watched:
             self.same.append((reader(name), [owner for owner, _value in pairs], seen))
 
     def unchanged(self) -> bool:
-        """Whether all of it is what it was; may raise anything, which means no."""
-        return (
-            not self.volatile
-            and all(seen.are(tuple(map(read, owners))) for read, owners, seen in self.same)
-            and all(seen.are(read(owner)) for read, owner, seen in self.rows)
-            and list(map(len, self.sized)) == self.sizes
-            and all(get(owner, name, MISSING) is seen for get, owner, name, seen in self.odd)
-            and all(function(obj) == expected for function, obj, expected in self.checks)
-            and all(are_same(take(obj), expected) for take, obj, expected in self.snapshots)
-        )
-
-
-def is_unchanged(watched: Watched) -> bool:
-    """Whether all that was read is what it was; what can't be read any more isn't."""
-    try:
-        return watched.unchanged()
-    except Exception as raised:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
-        let_pass(raised)
-        return False
+        """Whether all of it is what it was; what can't be read any more isn't."""
+        try:
+            return (
+                not self.volatile
+                and all(seen.are(tuple(map(read, owners))) for read, owners, seen in self.same)
+                and all(seen.are(read(owner)) for read, owner, seen in self.rows)
+                and list(map(len, self.sized)) == self.sizes
+                and all(get(owner, name, MISSING) is seen for get, owner, name, seen in self.odd)
+                and all(function(obj) == expected for function, obj, expected in self.checks)
+                and all(are_same(take(obj), expected) for take, obj, expected in self.snapshots)
+            )
+        except Exception as raised:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
+            let_pass(raised)
+            return False
 
 
 _PLAIN = frozenset({dict, MappingProxyType})
