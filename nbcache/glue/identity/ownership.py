@@ -27,7 +27,6 @@ from contextlib import suppress
 from types import (
     BuiltinFunctionType,
     CellType,
-    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -222,27 +221,24 @@ def _is_genuine(obj: object) -> bool:
         return False
     # What it calls may be hidden in it, and __wrapped__ is what it was told to say.
     held = (*gc.get_referents(obj), *own.values())
-    return all(_is_toolchain_code(part.__code__) for part in held if isinstance(part, FunctionType))
+    return all(is_toolchain_file(part.__code__.co_filename) for part in held if isinstance(part, FunctionType))
 
 
 def has_toolchain_globals(function: FunctionType) -> bool:
     """Whether *function* was written by the toolchain's authors, for the very module whose globals it reads."""
     scope = function.__globals__
-    if not _is_toolchain_code(function.__code__):
+    if not is_toolchain_file(function.__code__.co_filename):
         return False
     name = scope.get("__name__")
     module = sys.modules.get(name) if isinstance(name, str) else None
     return module is not None and vars(module) is scope and edition_of(module) is not None
 
 
-def _is_toolchain_code(code: CodeType) -> bool:
-    return _edition_of_file(code.co_filename) is not None
-
-
 def is_compilers(function: FunctionType) -> bool:
     """Whether Numba, numba-cuda or something below them defines a function, or made it of text of its own."""
-    if not function.__code__.co_filename.startswith("<"):
-        return _is_toolchain_code(function.__code__)
+    path = function.__code__.co_filename
+    if not path.startswith("<"):
+        return is_toolchain_file(path)
     name = function.__globals__.get("__name__")
     return isinstance(name, str) and module_edition(name) is not None
 

@@ -366,22 +366,15 @@ class KeyMaker:
 
 def frame_stack(maker: KeyMaker) -> FrameStack:
     """The compilations of a process, with all who listen while one is open; none is yet."""
-    return FrameStack(_watch, _witness, maker)
+    return FrameStack(_listeners, maker)
 
 
-# A process that only hits opens no compilation, and needs neither of these modules.
-
-
-def _watch(frames: Callable[[], Iterator[tuple[Frame, str]]]) -> Listener:
+def _listeners(frames: FrameStack) -> tuple[Listener, PausedListener]:
+    # A process that only hits opens no compilation, and needs neither of these modules.
     from nbcache.glue.capture.diagnostics import Watch
-
-    return Watch(frames)
-
-
-def _witness(taint: Callable[[str], None]) -> PausedListener:
     from nbcache.glue.capture.witness import Witness
 
-    return Witness(taint)
+    return Watch(frames.listening), Witness(frames.taint)
 
 
 def _is_fixed(node: Node) -> bool:
