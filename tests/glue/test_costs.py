@@ -114,10 +114,7 @@ ONLY_FOR_MISSES = {
     *("client." + name for name in ("checking", "elsewhere", "remote", "saving", "trials", "waiting_account")),
     *("glue.capture." + name for name in ("addresses", "diagnostics", "placeholders", "roles", "witness")),
     *("glue.entries." + name for name in ("front_end", "pack", "pickling")),
-    *(
-        "glue.identity." + name
-        for name in ("attributes", "counterparts", "differences", "file_digests", "instances", "kinds")
-    ),
+    *("glue.identity." + name for name in ("attributes", "counterparts", "differences", "instances", "kinds")),
     *("glue.identity.describe_" + name for name in ("c_functions", "numpy", "python")),
     *("glue.keys." + name for name in ("choices", "targets")),
     *("glue.hooks." + name for name in ("linear_algebra", "policy")),

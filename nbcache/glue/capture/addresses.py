@@ -83,7 +83,7 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
             return named
         found = _owners(value, reach.objects())
     if {kind for kind, _id in found} == {"function"}:
-        from nbcache.glue.identity.c_libraries import place_of
+        from nbcache.glue.identity.c_functions import place_of
 
         place = place_of(value)
         if place is not None:
@@ -96,7 +96,7 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
 
 def _installed(value: int) -> tuple[Owner, Address] | None:
     """The place of what lies in a library of an installed package."""
-    from nbcache.glue.identity.c_libraries import file_of, place_of
+    from nbcache.glue.identity.c_functions import file_of, place_of
 
     place = place_of(value) if is_installed(file_of(value)) else None
     return None if place is None else (("library", tuple(place)), Address(value, None))
@@ -176,7 +176,7 @@ def _named(owner: Owner, reach: Callable[[], Reach]) -> Address:
 
 
 def _address_at(place: tuple[Any, ...], reach: Callable[[], Reach]) -> Address:
-    from nbcache.glue.identity.c_libraries import Place, address_at
+    from nbcache.glue.identity.c_functions import Place, address_at
 
     where = Place._make(place)
     if address_at(where) is None:
@@ -242,16 +242,16 @@ def _native_address(module: str, name: str) -> Address:
 
 
 def _exported(value: int) -> tuple[Owner, Address] | None:
-    from nbcache.glue.identity import cython
+    from nbcache.glue.identity import c_functions
 
-    name = cython.exported_as(value)
+    name = c_functions.exported_as(value)
     return None if name is None else (("exported", *name), Address(value, sys.modules[name[0]]))
 
 
 def _exported_address(module: str, name: str) -> Address:
-    from nbcache.glue.identity import cython
+    from nbcache.glue.identity import c_functions
 
-    value = cython.address_of(module, name)
+    value = c_functions.exported_address(module, name)
     if value is None:
         raise LookupError(f"{module} exports no {name}")
     return Address(value, sys.modules[module])

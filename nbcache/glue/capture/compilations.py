@@ -151,24 +151,18 @@ class FrameStack(threading.local):
 
     What is open belongs to the thread that opened it: another thread that pickles, warns or makes a
     name meanwhile finds nothing open, and a forked child that is another thread's has no frames of
-    it.  *watch* makes what notes warnings while a frame is open, *witness* what calls what it is given with reasons not
-    to cache; both are called once for each thread. *maker* knows what is registered.
+    it.  *listeners* makes, once for each thread, what notes warnings while a frame is open, and what notes reasons not
+    to cache. *maker* knows what is registered.
     """
 
-    def __init__(
-        self,
-        watch: Callable[[Callable[[], Iterator[tuple[Frame, str]]]], Listener],
-        witness: Callable[[Callable[[str], None]], PausedListener],
-        maker: Registrar,
-    ) -> None:
+    def __init__(self, listeners: Callable[[FrameStack], tuple[Listener, PausedListener]], maker: Registrar) -> None:
         self._maker = maker
         self._frames: list[Frame] = []
         self._floor = 0
         self._pending: Callable[[], None] | None = None
         self._anonymous = _anonymous_names()
-        self._new_watch = watch
+        self._new_listeners = listeners
         self._watch: Listener | None = None
-        self._new_witness = witness
         self._witness: PausedListener | None = None
         self._running: Running | None = None
 
@@ -222,7 +216,7 @@ class FrameStack(threading.local):
             frame.consulted.conflict = frame.reason or "nobody knows what it was made of"
         if frame.outer is None:
             if self._watch is None or self._witness is None:
-                self._watch, self._witness = self._new_watch(self.listening), self._new_witness(self.taint)
+                self._watch, self._witness = self._new_listeners(self)
             self._watch.start()
             _watching[threading.get_ident()] = (self._watch, self._witness)
         if frame.others_may_run:  # else there is nobody to look at, and Python tells of a lot

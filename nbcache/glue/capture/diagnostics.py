@@ -18,13 +18,11 @@ from numba.core.ir import Loc
 
 from nbcache.glue import own_attributes
 from nbcache.glue.capture import placeholders
-from nbcache.glue.capture.compilations import Caveat
+from nbcache.glue.capture.compilations import Caveat, Frame, FrameStack
 from nbcache.glue.identity.process_state import LISTENED_TO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
-
-    from nbcache.glue.capture.compilations import Frame, FrameStack
 
 
 class Watch:

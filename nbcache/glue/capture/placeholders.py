@@ -35,10 +35,12 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue.capture import addresses
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.counterparts import LiveValue, Reach, qualname_of
+from nbcache.glue.identity.distributions import file_digest
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.identity.ownership import resolve as resolve_name
 from nbcache.passing_exceptions import suppressed
+from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -117,52 +119,39 @@ def recall(token: str, _name: str = "") -> Any:
     return live.obj if isinstance(live, LiveValue) else live
 
 
-class Recalled:
+class Recalled(Record):
     """Pickles as a token's live object."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token
+    token: str
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return recall, (self._token,)
+        return recall, (self.token,)
 
 
-class LiveLocation:
+class LiveLocation(Record):
     """Pickles as a token; equal and hashed like one, so that Numba shares equal exceptions."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token
+    token: str
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return locate, (self._token,)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LiveLocation) and self._token == other._token
-
-    def __hash__(self) -> int:
-        return hash(self._token)
+        return locate, (self.token,)
 
 
-class LiveText:
+class LiveText(Record):
     """Pickles as a text that ends with the file and the line of a token; equal and hashed likewise."""
 
-    def __init__(self, location: LiveLocation, before: str, between: str, after: str) -> None:
-        self._location = location
-        self._around = before, between, after
+    location: LiveLocation
+    before: str
+    between: str
+    after: str
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return locate_in, (self._location._token, *self._around)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LiveText) and (self._around, self._location) == (other._around, other._location)
-
-    def __hash__(self) -> int:
-        return hash((self._around, self._location))
+        return locate_in, (self.location.token, self.before, self.between, self.after)
 
 
 def located(location: LiveLocation | Location) -> Location:
     """(function name, file name, line) of what `live_location` returned, or of what it was unpickled as."""
-    return _live[location._token] if isinstance(location, LiveLocation) else location
+    return _live[location.token] if isinstance(location, LiveLocation) else location
 
 
 # -- while compiling ---------------------------------------------------------------------------
@@ -210,8 +199,6 @@ def _live_location(frame: Frame, location: Location) -> LiveLocation | Location:
     name, filename, line = location
     definition = _toolchain_file(name, filename, line) or _code_line(frame, name, filename, line)
     if definition is None and os.path.exists(filename):
-        from nbcache.glue.identity.file_digests import file_digest  # nearly all of what is bound is in no such file
-
         definition = ("file", name, filename, file_digest(filename), line)
     if definition is None:
         return location
@@ -421,8 +408,6 @@ def _resolve(definition: Definition, reach: Any) -> Any:
         _, name, package, relative, line = definition
         return (name, os.path.join(sys.modules[package].__path__[0], relative), line)
     if kind == "file":
-        from nbcache.glue.identity.file_digests import file_digest
-
         _, name, filename, digest, line = definition
         if file_digest(filename) != digest:
             msg = f"{filename} changed"

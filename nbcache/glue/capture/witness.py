@@ -65,8 +65,6 @@ class Witness:
         self.paused = 0
         """How many answers are being waited for that will be asked for again, or looks are being taken."""
         self._replaced: list[tuple[Any, str, Any, Any]] = []
-        self._made: dict[tuple[Any, str], tuple[Any, Any]] = {}
-        """What took the place of what, last time."""
 
     def start(self) -> None:
         """Watch what this thread does, unless that is done already."""
@@ -76,10 +74,7 @@ class Witness:
         self._thread, self.paused = threading.get_ident(), 0
         for owner, name, look in _SEAMS:
             original = getattr(owner, name)
-            known, replacement = self._made.get((owner, name), (None, None))
-            if known is not original:
-                replacement = self._telling(original, look)
-                self._made[owner, name] = original, replacement
+            replacement = self._telling(original, look)
             self._replaced.append((owner, name, original, replacement))
             setattr(owner, name, replacement)
         if not _hooked:
@@ -163,10 +158,12 @@ def looking_away() -> Iterator[None]:
 
 
 def _always(what: str) -> _Look:
-    def look(_frame: FrameType, _reader: FrameType, _args: Sequence[Any]) -> str:
-        return what
+    return lambda _frame, _reader, _args: what
 
-    return look
+
+def _unless_of_toolchain(what: str) -> _Look:
+    """For those whose first argument is the name of a module."""
+    return lambda _frame, _reader, args: "" if is_toolchain_module(args[0]) else what
 
 
 def _variable(_frame: FrameType, reader: FrameType, args: Sequence[Any]) -> str:
@@ -207,14 +204,6 @@ def _is_compilers(package: str) -> bool:
     return path is not None and whose_code(path) is not OTHERS_CODE
 
 
-def _seeks(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
-    return "" if is_toolchain_module(args[0]) else "looked for a module"
-
-
-def _unpickles(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
-    return "" if is_toolchain_module(args[0]) else "unpickled what a module has"
-
-
 def _opens(_frame: FrameType, _reader: FrameType, args: Sequence[Any]) -> str:
     return "" if args[0] == os.devnull else "opened a file"
 
@@ -245,14 +234,14 @@ _SEAMS: tuple[tuple[Any, str, _Look], ...] = (
     (os, "getcwdb", _DIRECTORY),
     (threading.Thread, "start", _always("started a thread")),
     (_bootstrap, "_gcd_import", _imports_by_name),
-    (importlib.util, "_find_spec", _seeks),
+    (importlib.util, "_find_spec", _unless_of_toolchain("looked for a module")),
 )
 _HANDLERS: dict[str, _Look] = {
     "open": _opens,
     **dict.fromkeys(("os.listdir", "os.scandir"), _always("listed a directory")),
     "import": _imports,
     "exec": _evaluates,
-    "pickle.find_class": _unpickles,
+    "pickle.find_class": _unless_of_toolchain("unpickled what a module has"),
     **dict.fromkeys(
         ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty"),
         _always("started another program"),

@@ -193,8 +193,7 @@ def encoded(
 ) -> dict[str, bytes]:
     """The sections that every entry has.  Raises Unidentifiable."""
     head = pickle.dumps((META_VERSION, definitions, *asked), protocol=4)
-    listed = unit.components()
-    text = unit.maker.conditions.as_json(listed) if isinstance(unit, Unit) else json.dumps(listed, ensure_ascii=False)
+    text = json.dumps(unit.components(), ensure_ascii=False)
     return {
         "meta": len(head).to_bytes(8, "little") + head + data,
         "object": code,

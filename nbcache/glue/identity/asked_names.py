@@ -85,18 +85,8 @@ class Consulted:
     """
 
     __slots__ = (
-        "asked_at",
-        "asks",
-        "blind",
-        "caveats",
-        "codes",
-        "conflict",
-        "declined",
-        "packed",
-        "ran",
-        "ran_digest",
-        "snapshot",
-        "unread",
+        "asked_at", "asks", "blind", "caveats", "codes", "conflict", "declined", "packed", "ran", "ran_digest",
+        "snapshot", "unread",
     )  # fmt: skip
 
     def __init__(self, generation: int, new_names: Callable[[], Names] = Names) -> None:

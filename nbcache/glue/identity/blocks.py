@@ -12,13 +12,11 @@ import itertools
 from types import CodeType
 from typing import TYPE_CHECKING
 
-from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL
+from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, Variable
 from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from nbcache.glue.identity.bytecode import Variable
 
 _KINDS = {
     "LOAD_GLOBAL": GLOBAL, "LOAD_NAME": GLOBAL, "LOAD_DEREF": CLOSURE, "LOAD_CLASSDEREF": CLOSURE,

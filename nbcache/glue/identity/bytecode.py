@@ -10,7 +10,8 @@ import dis
 import hashlib
 import re
 import weakref
-from types import CodeType
+from contextlib import suppress
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING
 
 from nbcache.glue.identity.constant_bytes import encode_constant
@@ -144,6 +145,17 @@ def nested_codes(code: CodeType) -> Iterator[CodeType]:
     for const in code.co_consts:
         if isinstance(const, CodeType):
             yield from nested_codes(const)
+
+
+def variables_of(function: FunctionType) -> Iterator[tuple[Variable, object]]:
+    """What the variables hold that the code of a *function* reads and that aren't local, as far as they are there."""
+    scope = function.__globals__
+    for name in plan_of(function.__code__).global_names:
+        if name in scope:
+            yield (GLOBAL, name), scope[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with suppress(ValueError):  # it is empty
+            yield (CLOSURE, name), cell.cell_contents
 
 
 def assigned_globals(code: CodeType) -> frozenset[str]:
@@ -328,24 +340,11 @@ def _bound_by_import(code: CodeType, name: str, position: int) -> str:
 
 
 def _digest(code: CodeType) -> bytes:
-    parts = [
-        code.co_code,
-        repr(
-            (
-                code.co_name,
-                code.co_argcount,
-                code.co_posonlyargcount,
-                code.co_kwonlyargcount,
-                code.co_nlocals,
-                code.co_flags,
-                code.co_names,
-                code.co_varnames,
-                code.co_freevars,
-                code.co_cellvars,
-            )
-        ).encode(),
-        getattr(code, "co_exceptiontable", b""),
-    ]
+    said = (
+        code.co_name, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_nlocals, code.co_flags,
+        code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
+    )  # fmt: skip
+    parts = [code.co_code, repr(said).encode(), getattr(code, "co_exceptiontable", b"")]
     in_no_order = _only_searched(code)
     parts += [
         plan_of(const).digest if isinstance(const, CodeType) else encode_constant(const, ordered=i not in in_no_order)

@@ -10,24 +10,16 @@ from __future__ import annotations
 import io
 import sys
 import threading
-from contextlib import suppress
 from types import BuiltinFunctionType, FunctionType, GeneratorType, ModuleType
-from typing import TYPE_CHECKING
 
 from numba.core.dispatcher import Dispatcher
 from numba.core.typing.typeof import typeof_impl
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
-from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.bytecode import IMPORTED, CodePlan, variables_of
+from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nbcache.glue.identity.bytecode import CodePlan, Variable
-    from nbcache.glue.identity.node import Node
 
 _READERS = frozenset(
     {
@@ -39,22 +31,12 @@ _READERS = frozenset(
 
 def computes_names(function: FunctionType, plan: CodePlan) -> bool:
     """Whether code may read anything off what it has, by names that it need not spell."""
-    return not _READERS.isdisjoint(plan.attribute_names | _other_names(function, plan))
+    return not _READERS.isdisjoint(plan.attribute_names | _other_names(function))
 
 
-def _variables(function: FunctionType, plan: CodePlan) -> Iterator[tuple[Variable, object]]:
-    """What the variables of a *function* hold that aren't local."""
-    for name in plan.global_names:
-        yield (GLOBAL, name), function.__globals__.get(name)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
-        with suppress(ValueError):  # it is empty
-            yield (CLOSURE, name), cell.cell_contents
-    yield (IMPORTED, "sys"), sys
-
-
-def _other_names(function: FunctionType, plan: CodePlan) -> set[str]:
+def _other_names(function: FunctionType) -> set[str]:
     """The own names of functions that code has by names of its choice."""
-    values = [value for _variable, value in _variables(function, plan)]
+    values = (value for _variable, value in variables_of(function))
     return {each.__name__ for each in values if isinstance(each, FunctionType | BuiltinFunctionType | type)}
 
 
@@ -103,11 +85,11 @@ _LOOKS_AT = {
 
 def describe_looks_around(node: Node, name: str, function: FunctionType, plan: CodePlan) -> None:
     """Add what a *function* that runs while compiling finds out about the process.  Raises Unidentifiable."""
-    names = plan.attribute_names | _other_names(function, plan)
+    names = plan.attribute_names | _other_names(function)
     for words, attributes in _LOOKS_AT.items():
         if not names.isdisjoint(attributes):
             raise Unidentifiable(f"{name}, which runs while compiling and looks at {words}")
-    values = [value for _variable, value in _variables(function, plan)]
+    values = [value for _variable, value in variables_of(function)]
     compiled = any(isinstance(value, Dispatcher | DUFunc | GUFunc) for value in values)
     if not names.isdisjoint(_OF_OVERLOADS) and ("dispatcher" in names or compiled):
         raise Unidentifiable(f"{name}, which runs while compiling and looks at what something was compiled for")
@@ -137,7 +119,7 @@ def _typeof(cls: type) -> list[object]:
 
 def _looks_for_modules(function: FunctionType, plan: CodePlan) -> bool:
     """Whether code has ``sys.modules``, by whatever name."""
-    values = dict(_variables(function, plan))
+    values = {**dict(variables_of(function)), (IMPORTED, "sys"): sys}
     return any(value is sys.modules for value in values.values()) or (
         "modules" in plan.attribute_names
         and any(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import functools
 import weakref
-from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.identity.bytecode import nested_codes, plan_of
+from nbcache.glue.identity.bytecode import nested_codes, plan_of, variables_of
 from nbcache.glue.identity.marked_packages import Ran
-from nbcache.glue.identity.node import Unresolvable
+from nbcache.glue.identity.node import Node, Unresolvable
 from nbcache.glue.identity.only_named import Referred
 from nbcache.passing_exceptions import suppressed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from nbcache.glue.identity.node import Node
+    from collections.abc import Callable, Iterable
 
 
 class LiveValue:
@@ -32,23 +29,12 @@ class LiveValue:
         self._function = weakref.ref(function)
         self.kind = kind
         self.variable = variable
-        self.obj = dict(_variables_of(function, kind))[variable]
+        self.obj = dict(variables_of(function))[kind, variable]
 
     @property
     def function(self) -> FunctionType | None:
         """The function, or None when it is no more."""
         return self._function()
-
-
-def _variables_of(function: FunctionType, kind: str) -> Iterator[tuple[str, object]]:
-    """(name, value) of what the code of *function* can read."""
-    if kind == "closure":
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            with suppress(ValueError):  # an empty cell
-                yield name, cell.cell_contents
-    else:
-        scope = function.__globals__
-        yield from ((name, scope[name]) for name in plan_of(function.__code__).global_names if name in scope)
 
 
 def qualname_of(code: CodeType) -> str:
@@ -171,12 +157,11 @@ class Reach:
         """The variable of a reachable function that holds this very *value*, one called *name* if there is one."""
         others = []
         for function in [obj for _digest, obj in self._objects if isinstance(obj, FunctionType)]:
-            for kind in ("closure", "global"):
-                for variable, held in _variables_of(function, kind):
-                    if held is value and variable == name:
-                        return LiveValue(function, kind, variable)
-                    if held is value:
-                        others.append((function, kind, variable))
+            for (kind, variable), held in variables_of(function):
+                if held is value and variable == name:
+                    return LiveValue(function, kind, variable)
+                if held is value:
+                    others.append((function, kind, variable))
         return LiveValue(*others[0]) if others else None
 
     @_and_beyond

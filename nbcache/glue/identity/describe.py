@@ -9,11 +9,7 @@ from __future__ import annotations
 import ctypes
 import enum
 import functools
-from types import (
-    BuiltinFunctionType,
-    FunctionType,
-    ModuleType,
-)
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -29,22 +25,14 @@ from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.identity import describe_functions, describe_numba, describe_ufuncs
 from nbcache.glue.identity.marked_packages import ENDS, Ran, leaf_of
-from nbcache.glue.identity.node import TOOLCHAIN, HandedOn, Node, Unidentifiable
+from nbcache.glue.identity.node import TOOLCHAIN, Describer, HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.only_named import Referred, Stub
-from nbcache.glue.identity.ownership import (
-    HEAP_TYPE,
-    drawing_name,
-    is_numba_type,
-    is_toolchain_module,
-    toolchain_name,
-)
+from nbcache.glue.identity.ownership import HEAP_TYPE, drawing_name, is_numba_type, is_toolchain_module, toolchain_name
 from nbcache.glue.identity.process_state import tell, tells
 from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from nbcache.glue.identity.node import Describer
 
 
 class Describers:
@@ -103,7 +91,8 @@ class Describers:
             kind = self._by_type[type(obj)] = (*_describer_for(type(obj)), _is_individual(type(obj)))
         base, describer, node.individual = kind
         describer(node, obj)
-        if base not in _COMMON and _may_become_another(obj):
+        if base not in _COMMON and (type(obj).__flags__ & HEAP_TYPE or isinstance(obj, ModuleType)):
+            # Its ``__class__`` can be set.
             node.snapshot(_class_of, obj)
         if not compiled and not _DECORATED.isdisjoint(type(obj).__mro__):
             from nbcache.glue.identity.attributes import describe_what_was_set
@@ -140,18 +129,13 @@ def _describer_for(cls: type) -> tuple[type, Describer]:
         # What other tables have is from elsewhere.
         module = str(base.__module__)
         name = f"{module}:{base.__qualname__}"
-        if name in describe_numba.BY_NAME:
-            return object, describe_numba.BY_NAME[name]
+        if name in _BY_NAME:
+            return object, _BY_NAME[name]
         if module == "numpy":
             from nbcache.glue.identity import describe_numpy
 
             if base in describe_numpy.DESCRIBERS:
                 return base, describe_numpy.DESCRIBERS[base]
-        elif module.startswith("numba.stencils."):
-            from nbcache.glue.identity import describe_stencils
-
-            if name in describe_stencils.BY_NAME:
-                return object, describe_stencils.BY_NAME[name]
         elif module.startswith("numba.cuda."):
             from nbcache.glue.identity import describe_cuda
 
@@ -173,11 +157,6 @@ def _is_individual(cls: type) -> bool:
     return not is_toolchain_module(cls.__module__)
 
 
-def _may_become_another(obj: object) -> bool:
-    """Whether an object's ``__class__`` can be set."""
-    return bool(type(obj).__flags__ & HEAP_TYPE) or isinstance(obj, ModuleType)
-
-
 def _class_of(obj: object) -> list[object]:
     return [type(obj)]
 
@@ -187,6 +166,7 @@ _COMMON: dict[type, Describer] = {
     **describe_numba.DESCRIBERS,
     **describe_ufuncs.DESCRIBERS,
 }
+_BY_NAME = {**describe_numba.BY_NAME, **describe_ufuncs.BY_NAME}
 _DECORATED = frozenset({UFuncDispatcher, DUFunc, GUFunc, CFunc, _Intrinsic})
 """What Numba's decorators make of functions, but for dispatchers, which say themselves what was set on them."""
 _WITH_THEIR_STATE: frozenset[type] = frozenset(
@@ -233,21 +213,7 @@ def _is_compilable_kind(cls: type) -> bool:
 
 _COMPILABLE_BY_NAME = frozenset({"StencilFunc", "JitClassType", "CUDADispatcher", "_CDataBase", "__CDataOwnGC", "FFI"})
 _COMPILABLE: frozenset[type] = frozenset(
-    {
-        FunctionType,
-        Stub,
-        Dispatcher,
-        UFuncDispatcher,
-        DUFunc,
-        GUFunc,
-        CFunc,
-        HandedOn,
-        types.Type,
-        tuple,
-        enum.Enum,
-        np.ndarray,
-        ctypes._CFuncPtr,  # type: ignore[attr-defined]
-        types.WrapperAddressProtocol,
-        BuiltinFunctionType,
-    }
-)
+    {FunctionType, Stub, Dispatcher, UFuncDispatcher, DUFunc, GUFunc, CFunc, HandedOn, types.Type, tuple, enum.Enum,
+     np.ndarray, types.WrapperAddressProtocol, BuiltinFunctionType,
+     ctypes._CFuncPtr}  # type: ignore[attr-defined]
+)  # fmt: skip

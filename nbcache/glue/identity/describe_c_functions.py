@@ -5,30 +5,30 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from types import (
-    BuiltinFunctionType,
-    GetSetDescriptorType,
-    ModuleType,
-)
+from types import BuiltinFunctionType, GetSetDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.attributes import IGNORED_MEMBERS
-from nbcache.glue.identity.c_functions import CFuncPtr, address_of, cffi_signature, is_cffi_function, is_ffi
-from nbcache.glue.identity.c_libraries import file_of, place_of
-from nbcache.glue.identity.cython import exported_as
-from nbcache.glue.identity.file_digests import file_digest
+from nbcache.glue.identity.c_functions import (
+    CFuncPtr,
+    address_of,
+    cffi_signature,
+    exported_as,
+    file_of,
+    is_cffi_function,
+    is_ffi,
+    place_of,
+)
+from nbcache.glue.identity.distributions import file_digest
 from nbcache.glue.identity.instances import describe_instance
 from nbcache.glue.identity.marked_packages import is_installed
-from nbcache.glue.identity.node import Node, Unidentifiable
-from nbcache.glue.identity.ownership import (
-    is_toolchain_module,
-)
+from nbcache.glue.identity.node import Describer, Node, Unidentifiable
+from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.shared_libraries import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nbcache.glue.identity.node import Describer
 
 # -- foreign -----
 

@@ -9,17 +9,14 @@ import hashlib
 import os
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.describe_functions import edge_to_code, function_name
-from nbcache.glue.identity.node import Node, Unidentifiable
+from nbcache.glue.identity.node import Describer, Node, Unidentifiable
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.passing_exceptions import let_pass
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from nbcache.glue.identity.node import Describer
 
 
 class Declaration(Record):

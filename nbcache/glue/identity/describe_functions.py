@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from abc import ABCMeta
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -20,7 +20,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba.core import types
@@ -30,10 +30,10 @@ from numba.np.ufunc import parallel
 from numba.np.ufunc.dufunc import DUFunc
 
 from nbcache.glue.identity import function_imports
-from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, Wanted, plan_of
+from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, IMPORTED, CodePlan, Read, Wanted, plan_of
 from nbcache.glue.identity.constant_bytes import encode_atom
 from nbcache.glue.identity.marked_packages import Ran, changes_globals, is_marked, package_of, verdicts, whole
-from nbcache.glue.identity.node import ANYTHING, HandedOn, Node, Unidentifiable
+from nbcache.glue.identity.node import ANYTHING, Describer, HandedOn, Node, Unidentifiable
 from nbcache.glue.identity.only_named import refer, refer_to_stub
 from nbcache.glue.identity.ownership import (
     edition_of,
@@ -46,12 +46,6 @@ from nbcache.glue.identity.ownership import (
 from nbcache.glue.identity.process_state import LISTENED_TO, describe_environment, tell, tell_imported, who_warns
 from nbcache.glue.identity.watched import MISSING
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nbcache.glue.identity.bytecode import CodePlan, Read
-    from nbcache.glue.identity.node import Describer
 
 _builtins = vars(sys.modules["builtins"])
 
@@ -140,8 +134,7 @@ def _describe_what_it_may_do(node: Node, name: str, function: FunctionType, plan
 
 def _describe_what_is_said(node: Node, function: FunctionType) -> None:
     """What code that runs may read off a function that it has."""
-    from nbcache.glue.identity.annotations import describe_annotations
-    from nbcache.glue.identity.attributes import describe_attributes
+    from nbcache.glue.identity.attributes import describe_annotations, describe_attributes
 
     describe_attributes(node, function)
     describe_annotations(node, function)
@@ -191,9 +184,12 @@ def _reads_of_import(plan: CodePlan, module: str) -> set[Read]:
 def _describe_value(
     node: Node, label: str, value: object, plan: CodePlan, variable: tuple[str, str] = ("", "")
 ) -> None:
-    if variable in plan.inside and _refer_from_block(node, label, value):
-        pass
-    elif isinstance(value, ModuleType):
+    if variable in plan.inside:
+        from nbcache.glue.identity.object_mode import refer_from_block
+
+        if refer_from_block(node, label, value):
+            return
+    if isinstance(value, ModuleType):
         _describe_what_is_read(node, label, value, plan, plan.reads.get(variable) or _HANDED_ON)
     elif variable[1] in plan.serialized and refer(node, label, value):
         pass
@@ -205,12 +201,6 @@ def _describe_value(
         _describe_members_by_name(node, label, value, plan.attribute_names)
     elif not (node.compiled and refer_to_stub(node, label, value)):
         node.value(label, value)
-
-
-def _refer_from_block(node: Node, label: str, value: object) -> bool:
-    from nbcache.glue.identity.object_mode import refer_from_block
-
-    return refer_from_block(node, label, value)
 
 
 def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:
@@ -266,7 +256,7 @@ def describe_cell(node: Node, label: str, cell: Any, plan: CodePlan, variable: t
         return
     node.watch_attribute(cell, "cell_contents", value)
     if variable[1] == "__classdict__":
-        from nbcache.glue.identity.annotations import describe_class_scope
+        from nbcache.glue.identity.attributes import describe_class_scope
 
         describe_class_scope(node, label, value, plan.global_names)
         return

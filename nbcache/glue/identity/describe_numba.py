@@ -20,14 +20,12 @@ from numba.core.typing.templates import AttributeTemplate, FunctionTemplate, Sig
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 from nbcache.glue.identity.dispatcher_past import past_of
-from nbcache.glue.identity.node import Node, Unidentifiable
+from nbcache.glue.identity.node import Describer, Node, Unidentifiable
 from nbcache.glue.identity.only_named import refer
 from nbcache.glue.identity.ownership import cell_values, is_toolchain_definition, module_name, toolchain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from nbcache.glue.identity.node import Describer
 
 ADDRESS = r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}"
 """What in the name of a type may be an address."""
@@ -155,12 +153,8 @@ def _describe_cfunc(node: Node, cfunc: Any) -> None:
     edge_to_code(node, "py_func", cfunc._pyfunc)
     node.compiled = False
     node.value("signature", (*cfunc._sig.args, cfunc._sig.return_type))
-    for option, value in sorted(cfunc._compiler.targetoptions.items()):
-        node.value(f"option {option}", value)
-    for variable, typ in _declared(cfunc._compiler.locals):
-        node.value(f"locals {variable}", typ)
+    describe_options(node, cfunc._compiler)
     node.edge("pipeline", cfunc._compiler.pipeline_class)
-    node.volatile = False
 
 
 def _describe_jitclass(node: Node, cls: Any) -> None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nbcache.glue.identity.constant_bytes import encode_dtype, extras_of
-from nbcache.glue.identity.node import Node, Unidentifiable
-
-if TYPE_CHECKING:
-    from nbcache.glue.identity.node import Describer
+from nbcache.glue.identity.node import Describer, Node, Unidentifiable
 
 # -- NumPy -------------------------------------------------------------------------------------
 
@@ -96,11 +92,7 @@ def _describe_scalar(node: Node, value: np.generic) -> None:
         raise Unidentifiable(msg)
     node.title = "scalar"
     node.value("dtype", value.dtype)
-    node.part("content", node.check(_bytes_of_scalar, value), repr(value)[:200])
-
-
-def _bytes_of_scalar(value: np.generic) -> bytes:
-    return np.generic.tobytes(value)
+    node.part("content", node.check(np.generic.tobytes, value), repr(value)[:200])
 
 
 def _describe_ufunc(node: Node, ufunc: np.ufunc) -> None:

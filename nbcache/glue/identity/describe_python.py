@@ -25,31 +25,27 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from nbcache.glue.identity.annotations import describe_annotations
-from nbcache.glue.identity.attributes import USUAL_ATTRIBUTES, describe_attributes, ignored_members, is_template
+from nbcache.glue.identity.attributes import (
+    USUAL_ATTRIBUTES,
+    describe_annotations,
+    describe_attributes,
+    ignored_members,
+    is_template,
+)
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.classes_of_values import describe_class_of_values, is_read_for_values
 from nbcache.glue.identity.describe_functions import hand_on
 from nbcache.glue.identity.describe_numba import without_addresses
-from nbcache.glue.identity.file_digests import file_digest
+from nbcache.glue.identity.distributions import file_digest
 from nbcache.glue.identity.forward_references import describe_forward_reference
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.marked_packages import ENDS, leaf_of
-from nbcache.glue.identity.node import Node, Unidentifiable
-from nbcache.glue.identity.ownership import (
-    HEAP_TYPE,
-    edition_of,
-    is_toolchain_module,
-    module_name,
-    toolchain_name,
-)
+from nbcache.glue.identity.node import Describer, Node, Unidentifiable
+from nbcache.glue.identity.ownership import HEAP_TYPE, edition_of, is_toolchain_module, module_name, toolchain_name
 from nbcache.glue.identity.process_state import registered_below
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from nbcache.glue.identity.node import Describer
 
 # -- classes and modules -----------------------------------------------------------------------
 
@@ -63,7 +59,7 @@ def _describe_class(node: Node, cls: type) -> None:
     if toolchain_name(cls) is not None or (is_toolchain_module(cls.__module__) and not cls.__flags__ & HEAP_TYPE):
         return
     is_native = _describe_native_file(node, cls)
-    if is_native and not _may_be_added_to(cls):
+    if is_native and (not cls.__flags__ & HEAP_TYPE or cls.__flags__ & _IMMUTABLE_TYPE):  # nobody can add to it
         return
     if type(cls) is not type:  # it may answer for attributes
         node.edge("metaclass", type(cls))
@@ -107,7 +103,7 @@ def _described_one_by_one(node: Node, members: list[tuple[str, object]], *, nati
     ended = {member: leaf.parts for member, leaf in leaves if leaf is not None}
     if ended:
         node.ends = True
-        node.watched_items += (item for _member, leaf in leaves if leaf is not None for item in leaf.watched_items)
+        node.items += (item for _member, leaf in leaves if leaf is not None for item in leaf.items)
         node.part(
             "members that could run", repr(sorted(ended.items())).encode("utf-8", "surrogatepass"), f"{len(ended)}"
         )
@@ -201,11 +197,6 @@ def _describe_native_file(node: Node, cls: type) -> bool:
         return False
     node.part("file", node.check(file_digest, path), os.path.basename(path))
     return True
-
-
-def _may_be_added_to(cls: type) -> bool:
-    """Whether anybody can set attributes of *cls*."""
-    return bool(cls.__flags__ & HEAP_TYPE) and not cls.__flags__ & _IMMUTABLE_TYPE
 
 
 def _is_native(value: object) -> bool:

@@ -43,13 +43,13 @@ def first_change(scope: Scope) -> str:
         for obj, name in _changed_in(part):
             if obj is verdicts:
                 return f"where walks through {name.rpartition('/')[2].removesuffix('.dist-info')} end"
-            return _Namer(parts).name_of(obj, name)
+            return _name_of(parts, obj, name)
     return ""
 
 
 def _changed_in(part: Scope) -> Iterator[tuple[object, str]]:
     """What changed: an object, and the name of its attribute or item, "" for all of it."""
-    for container, name, seen in chain(part.items, part.members):
+    for container, name, seen in part.items:
         get: Any = MappingProxyType.get if type(container) is MappingProxyType else dict.get
         if get(container, name, MISSING) is not seen:
             yield container, name
@@ -76,50 +76,42 @@ def _read(read: Any, *args: Any) -> object:
         return MISSING
 
 
-class _Namer:
-    """Finds names by who was seen to refer to what."""
+def _name_of(parts: list[Scope], obj: object, attribute: str = "", depth: int = 0) -> str:
+    """``module.name``, by who was seen to refer to what, or the sort of object that it is."""
+    obj = obj() if isinstance(obj, weakref.ref) else obj
+    name = _own_name(obj) or _held_as(parts, obj, depth) or f"an object of type {type(obj).__name__}"
+    return f"{name}.{attribute}" if attribute else name
 
-    def __init__(self, parts: list[Scope]) -> None:
-        self._parts = parts
 
-    def name_of(self, obj: object, attribute: str = "", depth: int = 0) -> str:
-        """``module.name``, or the sort of object that it is."""
-        obj = obj() if isinstance(obj, weakref.ref) else obj
-        name = self._own_name(obj) or self._held_as(obj, depth) or f"an object of type {type(obj).__name__}"
-        return f"{name}.{attribute}" if attribute else name
+def _own_name(obj: Any) -> str:
+    if isinstance(obj, str):  # what the toolchain tells, by who tells it
+        return obj.replace(":", ".")
+    if isinstance(obj, ModuleType):
+        return obj.__name__
+    if isinstance(obj, FunctionType | type):
+        return f"{obj.__module__}.{obj.__qualname__}"
+    function = getattr(obj, "py_func", None)
+    if isinstance(function, FunctionType):
+        return _own_name(function)
+    if type(obj) is dict and isinstance(obj.get("__name__"), str):
+        return str(obj["__name__"])
+    if isinstance(obj, MappingProxyType):  # what a class has
+        referring = gc.get_referrers(dictionary_behind(obj))
+        return next((_own_name(each) for each in referring if isinstance(each, type)), "")
+    return ""
 
-    def _own_name(self, obj: Any) -> str:
-        if isinstance(obj, str):  # what the toolchain tells, by who tells it
-            return obj.replace(":", ".")
-        if isinstance(obj, ModuleType):
-            return obj.__name__
-        if isinstance(obj, FunctionType | type):
-            return f"{obj.__module__}.{obj.__qualname__}"
-        function = getattr(obj, "py_func", None)
-        if isinstance(function, FunctionType):
-            return self._own_name(function)
-        if type(obj) is dict and isinstance(obj.get("__name__"), str):
-            return str(obj["__name__"])
-        if isinstance(obj, MappingProxyType):  # what a class has
-            return next((self._own_name(each) for each in _referring(obj) if isinstance(each, type)), "")
+
+def _held_as(parts: list[Scope], obj: object, depth: int) -> str:
+    if depth == _DEPTH:
         return ""
-
-    def _held_as(self, obj: object, depth: int) -> str:
-        if depth == _DEPTH:
-            return ""
-        for part in self._parts:
-            for owner, name, seen in chain(part.items, part.members, part.attributes):
-                if seen is obj:
-                    return self.name_of(owner, name, depth + 1)
-            for _take, holder, before in part.snapshots:
-                if holder is not obj and any(each is obj for each in before):
-                    return self.name_of(holder, "", depth + 1)
-        return ""
-
-
-def _referring(proxy: MappingProxyType[str, Any]) -> list[object]:
-    """Who refers to the dictionary that this shows."""
-    return gc.get_referrers(dictionary_behind(proxy))
+    for part in parts:
+        for owner, name, seen in chain(part.items, part.attributes):
+            if seen is obj:
+                return _name_of(parts, owner, name, depth + 1)
+        for _take, holder, before in part.snapshots:
+            if holder is not obj and any(each is obj for each in before):
+                return _name_of(parts, holder, "", depth + 1)
+    return ""
 
 
 def node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:

@@ -7,13 +7,11 @@ import itertools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from nbcache.glue.identity.node import Node
-from nbcache.glue.identity.watched import MISSING, Watched, is_unchanged
+from nbcache.glue.identity.node import Node, Scope
+from nbcache.glue.identity.watched import MISSING, Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from nbcache.glue.identity.node import Scope
 
 
 def sharing_pattern(nodes: list[Node]) -> bytes:
@@ -146,7 +144,8 @@ class Common:
         """Whether a walk is adding to this one right now."""
         self.nodes: tuple[dict[int, Node], dict[int, Node]] = ({}, {})
         """By id and by whether they are reached as what is compiled; a node keeps its object alive."""
-        self._refused: dict[int, object] = {}
+        self.refused: dict[int, object] = {}
+        """Roots that can't be identified, by id."""
         self._scopes: dict[int, Scope] = {}
         self._watched: list[Watched] = []
         """What was read for `_scopes`, in the order in which it came."""
@@ -163,20 +162,12 @@ class Common:
             self._scopes.update(fresh)  # type: ignore[arg-type]
             self._watched.append(Watched(list(fresh.values())))  # type: ignore[arg-type]
             self._grown = False
-        return all(map(is_unchanged, self._watched))
-
-    def first(self, root: object, *, compiled: bool) -> Node | None:
-        """The node of a root; None if it has none."""
-        return self.nodes[compiled].get(id(root))
-
-    def refused(self, root: object) -> bool:
-        """Whether *root* can't be identified."""
-        return id(root) in self._refused
+        return all(each.unchanged() for each in self._watched)
 
     @contextmanager
     def growing(self, *, counted: bool = False) -> Iterator[None]:
         """While this is entered, a walk adds what it describes; what it has not finished is left out if it fails."""
-        size = self._size()
+        size = sum(map(len, self.nodes))
         self.busy = True
         try:
             yield
@@ -186,14 +177,7 @@ class Common:
         finally:
             self.busy = False
             self._grown = True
-            self.count += counted * (self._size() - size)
-
-    def refuse(self, root: object) -> None:
-        """*root* can't be identified."""
-        self._refused[id(root)] = root
-
-    def _size(self) -> int:
-        return sum(map(len, self.nodes))
+            self.count += counted * (sum(map(len, self.nodes)) - size)
 
     def _drop(self, unwanted: Callable[[Node], bool]) -> None:
         for part in self.nodes:

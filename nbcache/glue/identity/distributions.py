@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 VERSION = 1
+UNREADABLE = b"unreadable"
+"""In the place of a digest."""
 MOST_BYTES = 1 << 20
 """What is read in each process [bytes]: of more, the store keeps the digests."""
 _OUTSIDE = (b"..", b"/", b'"')
@@ -182,6 +184,22 @@ def stamp(path: str) -> list[int] | None:
         return None
     # Whoever writes a file of the same size can set the second time back, but not the third.
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+@functools.lru_cache(maxsize=4096)
+def _digest_file(path: str, _mtime_ns: int, _size: int, _inode: int) -> bytes:
+    with opened(path, "rb") as file:
+        return blake2b(file.read(), digest_size=16).digest()
+
+
+def file_digest(path: str) -> bytes:
+    """Digest of a file's content, or `UNREADABLE`; re-read when size, inode or time stamp changed."""
+    try:
+        status = os.stat(path)
+        return _digest_file(path, status.st_mtime_ns, status.st_size, status.st_ino)
+    except OSError as raised:
+        let_pass(raised)
+        return UNREADABLE
 
 
 def _sites_of(path: str) -> Iterator[tuple[str, str]]:

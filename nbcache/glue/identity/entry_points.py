@@ -173,7 +173,8 @@ def _layers_of_metadata() -> list[tuple[str, str]]:
 def _layers_named_in(text: str) -> list[str]:
     """The modules as whose directories entry points name layers."""
     entries = text.partition(f"[{LAYERS.decode()}]")[2].partition("[")[0]
-    return [*filter(_is_module, (line.partition("=")[2].strip() for line in entries.splitlines()))]
+    values = (line.partition("=")[2].strip() for line in entries.splitlines())
+    return [value for value in values if all(map(str.isidentifier, value.split(".")))]
 
 
 def _name_of(distribution: Any, value: str) -> str:
@@ -181,10 +182,6 @@ def _name_of(distribution: Any, value: str) -> str:
     with suppressed(OSError):  # since Python 3.15
         return distribution.metadata["Name"] or value
     return value
-
-
-def _is_module(value: str) -> bool:
-    return all(map(str.isidentifier, value.split(".")))
 
 
 def _folder(root: str, module: str) -> str:

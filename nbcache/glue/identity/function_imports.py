@@ -9,28 +9,16 @@ from __future__ import annotations
 
 import functools
 import sys
-from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 from nbcache.glue.identity.bytecode import SILENT, nested_codes, plan_of
 from nbcache.glue.identity.watched import MISSING
-from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from types import FunctionType
-
-
-class Import(Record):
-    """One import statement; ``level`` counts the dots before ``module``."""
-
-    level: int
-    module: str
-    names: tuple[str, ...]
 
 
 @functools.lru_cache(maxsize=4096)
-def _statements_in(code: CodeType) -> list[Import]:
-    """The import statements of a code object, nested code included."""
+def _statements_in(code: CodeType) -> list[tuple[int, str, tuple[str, ...]]]:
+    """The import statements of a code object, nested code included: how many dots, the module, names after it."""
     import dis  # only for code that imports
 
     found = []
@@ -39,7 +27,7 @@ def _statements_in(code: CodeType) -> list[Import]:
         for i, step in enumerate(steps):
             if step.opname == "IMPORT_NAME":  # two constants are loaded before it
                 level, names = steps[i - 2].argval, steps[i - 1].argval
-                found.append(Import(level, step.argval, tuple(names or ())))
+                found.append((level, step.argval, tuple(names or ())))
     return found
 
 

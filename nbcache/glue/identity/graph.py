@@ -37,15 +37,7 @@ from nbcache.glue.identity.bytecode import names_in
 from nbcache.glue.identity.describe import is_compilable, keeps_memo
 from nbcache.glue.identity.digests import Common, components, digest_component, led_astray, preorder, sharing_pattern
 from nbcache.glue.identity.marked_packages import is_marked_class, mark
-from nbcache.glue.identity.node import (
-    HandedOn,
-    MarkedError,
-    Memo,
-    Node,
-    Scope,
-    TooMuchError,
-    Unidentifiable,
-)
+from nbcache.glue.identity.node import HandedOn, MarkedError, Memo, Node, Scope, TooMuchError, Unidentifiable
 from nbcache.process import collected_later
 
 if TYPE_CHECKING:
@@ -200,12 +192,12 @@ class IdentityEngine:
         """
         common, seen = self._in_common(), set[int]()
         for root in roots:
-            node = common.first(root, compiled=is_compilable(root))
-            if node is None and not common.refused(root) and common.count < limit_in_all:
+            node = common.nodes[is_compilable(root)].get(id(root))
+            if node is None and id(root) not in common.refused and common.count < limit_in_all:
                 with suppress(Unidentifiable), common.growing(counted=True):
                     node = self._walk((root,), common.generation, use_memos=False, limit=limit, nodes=common.nodes)[0]
             if node is None:
-                common.refuse(root)
+                common.refused[id(root)] = root
             else:
                 yield from preorder(node, seen)
 

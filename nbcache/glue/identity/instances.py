@@ -82,7 +82,7 @@ def add_state(node: Node, obj: Any, *, beyond: type = object) -> None:
     """Add what *obj* holds; *beyond* is a base whose part is described already.  Raises Unidentifiable."""
     cls = type(obj)
     _let_remember(obj, cls)
-    native = _native_base(cls)
+    native = next(base for base in cls.__mro__ if is_native(base))
     if beyond is not object:
         if native is not beyond and issubclass(native, beyond) and not is_toolchain_module(native.__module__):
             msg = f"an object of type {cls.__module__}.{cls.__qualname__}, a native kind of {beyond.__qualname__}"
@@ -131,10 +131,6 @@ def is_native(cls: type) -> bool:
 
 
 _native: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
-
-
-def _native_base(cls: type) -> type:
-    return next(base for base in cls.__mro__ if is_native(base))
 
 
 def _told_by_python_itself(cls: type) -> bool:
@@ -202,20 +198,19 @@ def _add_dictionary(node: Node, obj: object) -> None:
     state = dictionary_of(obj)
     if state is None:
         return
-    node.snapshot(_dictionary_itself, obj)
-    if any(type(name) is str and name.startswith(own_attributes.PREFIX) for name in state):
+    # Another one may be put in its place, which what is known of the items of this one doesn't tell.
+    node.snapshot(lambda obj: [dictionary_of(obj)], obj)
+    others = _without_our_own(state)
+    if len(others) < len(state):
         node.volatile = True
-        state = {
-            name: value
-            for name, value in state.items()
-            if type(name) is not str or not name.startswith(own_attributes.PREFIX)
-        }
+        state = others  # a copy, of which nobody could tell that the state has changed
     node.value("state", state, owned=True)
 
 
-def _dictionary_itself(obj: object) -> list[object]:
-    """Another dictionary may be put in its place, which what is known of the items of this one doesn't tell."""
-    return [dictionary_of(obj)]
+def _without_our_own(state: dict[Any, Any]) -> dict[Any, Any]:
+    """What of a *state* isn't nbcache's."""
+    ours = own_attributes.PREFIX
+    return {name: value for name, value in state.items() if type(name) is not str or not name.startswith(ours)}
 
 
 def dictionary_of(obj: object) -> dict[str, Any] | None:
@@ -264,13 +259,7 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
     _watch_slots(node, obj, _slots_of([*cls.__mro__]))
     node.value("constructor", function)
     node.value("arguments", arguments)
-    if type(state) is dict:
-        state = {
-            name: value
-            for name, value in state.items()
-            if type(name) is not str or not name.startswith(own_attributes.PREFIX)
-        }
-    node.value("reduced state", state, owned=True)
+    node.value("reduced state", _without_our_own(state) if type(state) is dict else state, owned=True)
     node.value("items", list(items) if items is not None else None, owned=True)
     node.value("pairs", list(pairs) if pairs is not None else None, owned=True)
 

@@ -7,7 +7,7 @@ A class that is in no table is looked up along its MRO; what no describer knows 
 from __future__ import annotations
 
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue.identity import (
     describe_c_functions,
@@ -16,15 +16,12 @@ from nbcache.glue.identity import (
     describe_numba,
     describe_numpy,
     describe_python,
-    describe_stencils,
+    describe_ufuncs,
 )
 from nbcache.glue.identity.describe_numba import OTHER_DISPATCHER
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.node import Describer, Node, Unidentifiable
 from nbcache.glue.identity.only_named import Referred, Stub, describe_referred
-
-if TYPE_CHECKING:
-    from nbcache.glue.identity.node import Describer, Node
 
 
 def describer_for(cls: type) -> tuple[type, Describer]:
@@ -60,5 +57,5 @@ BY_NAME: dict[str, Describer] = {
     **describe_numba.BY_NAME,
     **describe_python.BY_NAME,
     **describe_c_functions.BY_NAME,
-    **describe_stencils.BY_NAME,
+    **describe_ufuncs.BY_NAME,
 }

@@ -132,7 +132,7 @@ def leaf_of(obj: object) -> Node | None:
         return None
     node = _leaves[id(obj)] = Node(obj, type(obj).__name__)
     node.ends = True
-    for package in {package_of(getattr(obj, part) if part else obj) for part in _FUNCTIONS_OF[type(obj)]} - {None}:
+    for package in {package_of(each) for each in functions} - {None}:
         node.watch_item(verdicts, str(package), MARKED)
     for place in found:
         node.part("found at", str(place).encode("utf-8", "surrogatepass"), str(place))

@@ -6,15 +6,14 @@ import functools
 import hashlib
 import weakref
 from operator import attrgetter
-from types import FunctionType, MappingProxyType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nbcache.glue.identity.constant_bytes import encode_atom, encode_plain, spelt
-from nbcache.glue.identity.watched import Readings, Watched, is_unchanged
+from nbcache.glue.identity.watched import LISTS, Readings, Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import ModuleType
 
 MAX_ITEMS = 100_000
 """How many items a container may have: all are compared whenever somebody asks."""
@@ -35,13 +34,12 @@ class Unresolvable(Exception):  # noqa: N818  a verdict, not a malfunction
     """A definition means nothing, or two things, in this process."""
 
 
-class Node:
+class Node(Readings):
     """One object's description.  ``parts``: (label, bytes, words); ``edges``: (label, object)."""
 
     __slots__ = (
-        "checks", "children", "compiled", "digest", "edges", "ends", "handed_on", "held", "index", "individual", "live",
-        "lowlink", "names", "obj", "parallel", "parts", "reached_compiled", "scope", "snapshots", "strings", "title",
-        "unordered", "volatile", "watched_attributes", "watched_items", "watched_members", "watched_sizes", "ways",
+        "children", "compiled", "digest", "edges", "held", "index", "individual", "live", "lowlink", "names", "obj",
+        "parts", "reached_compiled", "scope", "title", "unordered", "ways",
     )  # fmt: skip
 
     def __init__(self, obj: object, title: str, *, compiled: bool = False) -> None:
@@ -61,25 +59,13 @@ class Node:
         self.parts: list[tuple[str, bytes, str]] = []
         self.edges: list[tuple[str, object]] = []
         self.children: list[Node] = []
-        self.watched_items: list[tuple[dict[str, Any], str, object]] = []
-        self.watched_attributes: list[tuple[object, str, object]] = []
-        self.watched_members: list[tuple[MappingProxyType[str, Any], str, object]] = []
-        self.checks: list[tuple[Callable[[Any], bytes], object, bytes]] = []
-        self.snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]] = []
-        self.watched_sizes: list[tuple[Any, int]] = []
-        self.volatile = False
-        self.handed_on: list[tuple[ModuleType, bool]] = []
-        """Modules that other code gets from here, and may read anything off; and whether that code is compiled."""
+        self.attributes, self.checks, self.items, self.sizes, self.snapshots = [], [], [], [], []
+        self.handed_on, self.strings = [], []
+        self.volatile = self.ends = self.parallel = False
         self.names: frozenset[str] = frozenset()
         """Names that code here may read off a module that it was handed."""
-        self.strings: list[str] = []
-        """More of these: ``getattr`` may be called with them."""
         self.digest: bytes | None = None
         self.scope: Scope | None = None
-        self.ends = False
-        """Whether a walk ends here at code that could run."""
-        self.parallel = False
-        """Whether its loops may be compiled to run in parallel."""
         self.unordered = False
         """Whether the edges are in no order."""
         self.index = -1
@@ -118,7 +104,7 @@ class Node:
             if kind is str:
                 self.strings.append(value)  # type: ignore[arg-type]
             elif kind is int and _LOWEST < value < _HIGHEST:  # type: ignore[operator]
-                from nbcache.glue.identity.c_libraries import file_of  # few numbers are that large
+                from nbcache.glue.identity.c_functions import file_of  # few numbers are that large
 
                 file = file_of(value)  # type: ignore[arg-type]
                 if file:
@@ -174,14 +160,14 @@ class Node:
 
     def watch_item(self, container: dict[str, Any], name: str, value: object) -> None:
         """The identity holds while ``container.get(name)`` is *value* (MISSING: absent)."""
-        self.watched_items.append((container, name, value))
+        self.items.append((container, name, value))
 
     def watch_attribute(self, owner: object, name: str, value: object) -> None:
         """The identity holds while ``getattr(owner, name)`` is *value*, or the same text if it makes one each time."""
         if type(value) is str and attrgetter(name)(owner) is not value:
             self.check(functools.partial(_text_of, name), owner)
         else:
-            self.watched_attributes.append((owner, name, value))
+            self.attributes.append((owner, name, value))
 
     def watch_paths(self, owner: object, *paths: str) -> None:
         """The identity holds while what lies at these *paths*, names with dots between, is what it is now."""
@@ -189,7 +175,7 @@ class Node:
             if type(value) is str:
                 self.watch_attribute(owner, path, value)
             else:
-                self.watched_attributes.append((owner, path, value))
+                self.attributes.append((owner, path, value))
 
     def check(self, function: Callable[[Any], bytes], obj: object) -> bytes:
         """The identity holds while ``function(obj)`` returns what it returns now."""
@@ -201,13 +187,13 @@ class Node:
         """A class's own members, sorted; the identity holds while they are these."""
         members = vars(cls)
         found = sorted((name, value) for name, value in members.items() if name not in ignored)
-        self.watched_members += ((members, name, value) for name, value in found)
+        self.items += ((members, name, value) for name, value in found)
         self.watch_size(members)
         return found
 
     def watch_size(self, sized: Any) -> None:
         """The identity holds while ``len(sized)`` is what it is now."""
-        self.watched_sizes.append((sized, len(sized)))
+        self.sizes.append((sized, len(sized)))
 
     def snapshot(self, take: Callable[[Any], list[object]], obj: object) -> None:
         """The identity holds while ``take(obj)`` returns these very objects."""
@@ -251,43 +237,29 @@ _TUPLE_DEPTH = 5
 
 
 class Scope(Readings):
-    """What one component read, and the scopes of the components it leads to."""
+    """What one component read, and the scopes of the components it leads to; what ends or is parallel may be below."""
 
-    __slots__ = ("_bound", "_keepers", "_watched", "children", "cycle", "ends", "handed_on", "hands_on", "individuals",
-                 "keepers", "live", "may_run", "names", "parallel", "strings")  # fmt: skip
+    __slots__ = ("_bound", "_keepers", "_watched", "children", "cycle", "hands_on", "individuals", "keepers", "live",
+                 "may_run", "names")  # fmt: skip
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         # Nearly all components are one node, whose lists nobody needs any more. Of what isn't there it keeps none: half
         # of what the collector met after a hit were empty lists.
-        first = nodes[0]
-        empty: Any = tuple if len(nodes) == 1 else list
-        self.items = first.watched_items or empty()
-        self.attributes = first.watched_attributes or empty()
-        self.members = first.watched_members or empty()
-        self.checks = first.checks or empty()
-        self.snapshots = first.snapshots or empty()
-        self.sizes = first.watched_sizes or empty()
-        self.volatile = first.volatile
-        self.ends = first.ends
-        """Whether a walk ends at code that could run, here or below."""
-        self.parallel = first.parallel
-        """Whether anything whose loops may be compiled to run in parallel is here or below."""
+        first, *others = nodes
+        empty: Any = list if others else tuple
+        self.attributes, self.checks = first.attributes or empty(), first.checks or empty()
+        self.items, self.sizes = first.items or empty(), first.sizes or empty()
+        self.snapshots, self.handed_on = first.snapshots or empty(), first.handed_on or empty()
+        self.strings = first.strings or empty()
+        self.volatile, self.ends, self.parallel = first.volatile, first.ends, first.parallel
         self.may_run = False
         """Whether anything is here or below that may run while compiling, and isn't the toolchain's by its name."""
-        self.handed_on = first.handed_on or empty()
-        self.strings = first.strings or empty()
-        for node in nodes[1:]:
-            self.items += node.watched_items
-            self.attributes += node.watched_attributes
-            self.members += node.watched_members
-            self.checks += node.checks
-            self.snapshots += node.snapshots
-            self.sizes += node.watched_sizes
+        for node in others:
+            for name in LISTS:
+                getattr(self, name).extend(getattr(node, name))
             self.volatile |= node.volatile
             self.ends |= node.ends
             self.parallel |= node.parallel
-            self.handed_on += node.handed_on
-            self.strings += node.strings
         self.hands_on = bool(self.handed_on)
         """Whether a module is handed on, here or below."""
         names, live, individuals = [], [], []
@@ -316,7 +288,7 @@ class Scope(Readings):
         """Whether everything read, here and below, is still the same object or content."""
         if self._watched is None:
             self._watched = Watched(self.all())
-        return is_unchanged(self._watched)
+        return self._watched.unchanged()
 
     def keeper(self, digest: bytes) -> object | None:
         """The one object here or below that carries a memo of *digest*; None if there are two."""

@@ -21,8 +21,7 @@ import builtins
 import dis
 import functools
 import sys
-from itertools import compress
-from operator import is_, is_not
+from operator import is_
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +85,8 @@ class Patches:
         fresh = names[len(names) - names[::-1].index(self._last) :] if self._last in sys.modules else names
         found = numba_copies.of_numba(fresh)
         # What another thread is importing is noted when that is over.
-        ended = [(name, module) for name, module in found if not _is_being_imported(module)]
+        specs = [vars(module).get("__spec__") for _name, module in found]
+        ended = [each for each, spec in zip(found, specs, strict=True) if not getattr(spec, "_initializing", False)]
         numba_copies.note(ended, whole=False)
         if len(ended) == len(found):
             self._last = names[-1]
@@ -137,10 +137,6 @@ def _changes_in(table: Owner | Container | Part) -> Iterator[tuple[str, Any]]:
                 yield f"{kind.__module__}:{kind.__qualname__}[{name}]", value
 
 
-def _is_being_imported(module: ModuleType) -> bool:
-    return bool(getattr(vars(module).get("__spec__"), "_initializing", False))
-
-
 def _are_equal(now: list[Any], before: list[Any]) -> bool:
     try:
         return now == before
@@ -152,11 +148,6 @@ def _are_equal(now: list[Any], before: list[Any]) -> bool:
 def _exchanged(owner: Owner, members: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
     """What is in the place of something else that Numba had there, hides it, or says that there is nothing any more."""
     before = owner.members
-    if [*members] == [*before]:
-        for name in [*compress(before, map(is_not, members.values(), before.values()))]:
-            if not _is_nbcaches(before[name]) and _counts(owner, name, members[name]):
-                yield f"{owner.label}{name}", members[name]
-        return
     for name, then in before.items():
         now = members.get(name, _NOTHING)
         if now is not then and not _is_nbcaches(then) and _counts(owner, name, now):
@@ -231,11 +222,8 @@ def _is_foreign(value: Any) -> bool:
 
 def _is_compilers(function: FunctionType) -> bool:
     around = (value for value in cell_values(function) if type(value) is FunctionType)
-    return (is_compilers(function) or _is_of_a_named_tuple(function)) and all(map(is_compilers, around))
-
-
-def _is_of_a_named_tuple(function: FunctionType) -> bool:
-    return str(function.__globals__.get("__name__")).startswith("namedtuple_")
+    of_named_tuple = str(function.__globals__.get("__name__")).startswith("namedtuple_")
+    return (of_named_tuple or is_compilers(function)) and all(map(is_compilers, around))
 
 
 def _functions_behind(value: Any) -> list[FunctionType]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 import sys
-from contextlib import suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +24,12 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
 
 from nbcache.glue.identity.blocks import blocks_of
-from nbcache.glue.identity.bytecode import GLOBAL
+from nbcache.glue.identity.bytecode import CodePlan, Variable, variables_of
 from nbcache.glue.identity.constant_bytes import encode_value
 from nbcache.glue.identity.only_named import refer, reference_to
 from nbcache.glue.identity.ownership import module_name, toolchain_name
 
 if TYPE_CHECKING:
-    from nbcache.glue.identity.bytecode import CodePlan, Variable
     from nbcache.glue.identity.node import Node
 
 DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, StencilFunc, _Intrinsic)
@@ -62,14 +60,7 @@ def with_blocks(plan: CodePlan, function: FunctionType) -> CodePlan:
 
 def _found(function: FunctionType, variable: Variable, chain: tuple[str, ...]) -> object:
     """What is found by a *variable* and attributes of modules; None if it isn't."""
-    kind, name = variable
-    value: object = None
-    if kind == GLOBAL:
-        value = function.__globals__.get(name)
-    else:
-        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
-        with suppress(KeyError, ValueError):  # it is the function's own, or empty
-            value = cells[name].cell_contents
+    value = dict(variables_of(function)).get(variable)
     for attribute in chain:
         value = vars(value).get(attribute) if isinstance(value, ModuleType) else None
     return value

@@ -23,11 +23,10 @@ import os
 import random
 import sys
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import (
     BuiltinFunctionType,
     CellType,
-    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -43,7 +42,7 @@ from nbcache.glue.identity.roots import directories, is_below_package, is_standa
 from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
 HEAP_TYPE = 1 << 9  # CPython's Py_TPFLAGS_HEAPTYPE
 address = object.__hash__
@@ -222,48 +221,39 @@ def _is_genuine(obj: object) -> bool:
         return False
     # What it calls may be hidden in it, and __wrapped__ is what it was told to say.
     held = (*gc.get_referents(obj), *own.values())
-    return all(_is_toolchain_code(part.__code__) for part in held if isinstance(part, FunctionType))
+    return all(is_toolchain_file(part.__code__.co_filename) for part in held if isinstance(part, FunctionType))
 
 
 def has_toolchain_globals(function: FunctionType) -> bool:
     """Whether *function* was written by the toolchain's authors, for the very module whose globals it reads."""
     scope = function.__globals__
-    if not _is_toolchain_code(function.__code__):
+    if not is_toolchain_file(function.__code__.co_filename):
         return False
     name = scope.get("__name__")
     module = sys.modules.get(name) if isinstance(name, str) else None
     return module is not None and vars(module) is scope and edition_of(module) is not None
 
 
-def _is_toolchain_code(code: CodeType) -> bool:
-    return _edition_of_file(code.co_filename) is not None
-
-
 def is_compilers(function: FunctionType) -> bool:
     """Whether Numba, numba-cuda or something below them defines a function, or made it of text of its own."""
-    if not function.__code__.co_filename.startswith("<"):
-        return _is_toolchain_code(function.__code__)
+    path = function.__code__.co_filename
+    if not path.startswith("<"):
+        return is_toolchain_file(path)
     name = function.__globals__.get("__name__")
     return isinstance(name, str) and module_edition(name) is not None
 
 
 def _is_numbas(cls: type) -> bool:
-    return cls.__module__.startswith("numba.") and _is_from_toolchain(cls.__module__)
+    return cls.__module__.startswith("numba.") and is_toolchain_module(cls.__module__)
 
 
 def has_toolchain_methods(cls: type) -> bool:
     """Whether the toolchain's authors wrote the methods that a class defines."""
-    if _judged is not None:  # it remembers better
-        return _is_made_by_toolchain(cls)
     if cls not in _classes:
-        _classes[cls] = _is_made_by_toolchain(cls)
+        files = {function.__code__.co_filename for function in _functions_in([cls])}
+        # Dataclasses and named tuples have methods that were generated.
+        _classes[cls] = all(file.startswith("<") or _edition_of_file(file) is not None for file in files)
     return _classes[cls]
-
-
-def _is_made_by_toolchain(cls: type) -> bool:
-    codes = [function.__code__ for function in _functions_in([cls])]
-    # Dataclasses and named tuples have methods that were generated.
-    return all(file.startswith("<") or _edition_of_file(file) is not None for file in {c.co_filename for c in codes})
 
 
 def _functions_in(classes: list[type]) -> list[FunctionType]:
@@ -305,11 +295,12 @@ def is_toolchain_definition(obj: object) -> bool:
     Numba generates some functions with ``exec`` in namespaces without a name; those are known by
     the file their code came from.
     """
-    if isinstance(obj, type):
-        return _judge(obj, id(obj), _is_toolchain_class)
     module = getattr(obj, "__module__", None)
-    if module is not None and not _is_from_toolchain(module):
+    if module is not None and not is_toolchain_module(module):
         return False
+    if isinstance(obj, type):
+        # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either.
+        return has_toolchain_methods(obj) and (not _is_nowhere(obj) or any(map(_is_numbas, obj.__bases__)))
     if isinstance(obj, FunctionType):
         return _edition_of_file(obj.__code__.co_filename) == ""
     return module is not None
@@ -331,12 +322,12 @@ def are_toolchain_definitions(objs: list[Any]) -> bool:
     functions += [value for value in _contents(cells) if type(value) is FunctionType]
     modules = [cls.__module__ for cls in classes]
     modules += [function.__module__ for function in functions if function.__module__ is not None]
-    if not {*map(type, modules)} <= {str} or not all(map(_is_from_toolchain, {*modules})):
+    if not {*map(type, modules)} <= {str} or not all(map(is_toolchain_module, {*modules})):
         return False
     if not all(_edition_of_file(file) == "" for file in {function.__code__.co_filename for function in functions}):
         return False
     bases = {base for cls in classes for base in cls.__bases__}
-    if not all(_is_from_toolchain(base.__module__) for base in bases):
+    if not all(is_toolchain_module(base.__module__) for base in bases):
         return False
     numbas = {*filter(_is_numbas, bases)}
     return not any(map(_is_nowhere, [c for c in classes if "cases" in vars(c) or numbas.isdisjoint(c.__bases__)]))
@@ -355,41 +346,5 @@ def _contents(cells: Iterable[CellType]) -> Iterator[Any]:
             continue
 
 
-def _is_toolchain_class(cls: type) -> bool:
-    module = getattr(cls, "__module__", None)
-    if (module is not None and not _is_from_toolchain(module)) or not has_toolchain_methods(cls):
-        return False
-    # What is executed without a module says that it is from builtins; Numba's templates are found nowhere either.
-    return not (_is_nowhere(cls) and not any(map(_is_numbas, cls.__bases__)))
-
-
 def _is_nowhere(cls: type) -> bool:
     return "<" not in cls.__qualname__ and resolve(str(cls.__module__), cls.__qualname__) is not cls
-
-
-def _is_from_toolchain(module: object) -> bool:
-    return isinstance(module, str) and _judge(module, module, is_toolchain_module)
-
-
-def _judge(obj: Any, key: int | str, verdict_on: Callable[[Any], bool]) -> bool:
-    judged = _judged  # another thread may end it
-    if judged is None:
-        return verdict_on(obj)
-    known = judged.get(key)
-    if known is None:
-        known = judged[key] = obj, verdict_on(obj)
-    return known[1]
-
-
-_judged: dict[int | str, tuple[object, bool]] | None = None
-
-
-@contextmanager
-def judging_once() -> Iterator[None]:
-    """While this is entered, nobody else's code runs: each class and module needs to be looked at only once."""
-    global _judged
-    _judged = {}
-    try:
-        yield
-    finally:
-        _judged = None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import abc
 import collections.abc
+import gc
 import hashlib
 import os
 import pickle
@@ -26,39 +27,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbcache.glue import own_attributes
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module, toolchain_name
 from nbcache.glue.identity.watched import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from nbcache.glue.identity.node import Node
-
-
-def _print_options() -> object:
-    options = np.get_printoptions()
-    return sorted((name, repr(value)) for name, value in options.items())
-
-
-def _collector() -> object:
-    gc = sys.modules["gc"]
-    return gc.isenabled(), gc.get_threshold(), gc.get_debug()
-
 
 def _decimal() -> object:
     context = sys.modules["decimal"].getcontext()
     traps = sorted(signal.__name__ for signal, trapped in context.traps.items() if trapped)
     return *attrgetter("prec", "rounding", "Emin", "Emax", "capitals", "clamp")(context), traps
-
-
-def _locale() -> object:
-    locale = import_module("_locale")  # the other one is written in Python, and says None of what it doesn't know
-    return locale.setlocale(locale.LC_ALL)
-
-
-def _limits() -> object:
-    return sys.getrecursionlimit(), sys.getswitchinterval(), getattr(sys, "get_int_max_str_digits", int)()
 
 
 def registered_below(cls: type) -> list[type]:
@@ -188,10 +168,13 @@ def settings() -> tuple[object, ...]:
 
     But for what most packages add to when they are imported: filters of warnings, finders of modules, loggers.
     """
-    atexit, builtins, logging, signals = map(import_module, ("atexit", "builtins", "logging", "signal"))
-    import_module("decimal")
+    # The other module for locales is written in Python, and says None of what it doesn't know.
+    named = ("atexit", "builtins", "logging", "signal", "_locale", "decimal")
+    atexit, builtins, logging, signals, locale, _decimals = map(import_module, named)
     return (
-        generators(), np.geterr(), np.geterrcall(), _print_options(), _collector(), _decimal(), _locale(), _limits(),
+        generators(), np.geterr(), np.geterrcall(), [(name, repr(it)) for name, it in np.get_printoptions().items()],
+        gc.isenabled(), gc.get_threshold(), gc.get_debug(), _decimal(), locale.setlocale(locale.LC_ALL),
+        sys.getrecursionlimit(), sys.getswitchinterval(), getattr(sys, "get_int_max_str_digits", int)(),
         [*map(signals.getsignal, signals.valid_signals())], sys.gettrace(), sys.getprofile(),
         sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook, sys.stdin, sys.stdout, sys.stderr,
         [*sys.path], dict(os.environ), _where(), logging.root.level,

@@ -27,18 +27,14 @@ from nbcache.glue.identity.ownership import (
     is_toolchain_definition,
     is_toolchain_module,
 )
+from nbcache.glue.identity.unregistered import TYPED_WITH
 from nbcache.glue.identity.watched import are_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-_FIRST = frozenset(
-    "numba.core.typing." + name
-    for name in (
-        "builtins", "cffi_utils", "cmathdecl", "enumdecl", "listdecl", "mathdecl", "npydecl", "setdecl", "dictdecl",
-    )
-)  # fmt: skip
+_FIRST = frozenset({"numba.core.typing.builtins", *TYPED_WITH})
 """Whose templates come first: ``builtins`` is there once Numba is imported; the others have registries of their own,
 which a typing context installs ahead of Numba's registry of built-in things."""
 
@@ -165,11 +161,6 @@ def speaks_for_others(cls: type) -> bool:
 
 
 _registered_with = importlib.import_module("_abc")._get_dump  # nothing says what types it has
-
-
-def lowered_for(function: object, signature: Iterable[Any]) -> bytes:
-    """Lowering for one's own types says nothing to who has none of these."""
-    return of_type(signature) or asked_names.called(function)
 
 
 def of_type(signature: Iterable[Any]) -> bytes | None:
@@ -325,14 +316,11 @@ def name_in(label: str, cls: type, *, general: bool) -> bytes:
     return asked_names.value_class(cls) if label == "typeof" else asked_names.type_class(cls)
 
 
-def undecorated(implementation: Any) -> Any:
-    """The user's function inside the closure that ``lower_getattr`` makes around it."""
-    return next((value for value in cell_values(implementation) if callable(value)), implementation)
-
-
 def parts_of(field: str, item: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
     """What an item of one of a registry's lists for lowering is: implementation, function if any, and signature."""
-    implementation = undecorated(item[0]) if field in {"getattrs", "setattrs"} else item[0]
+    implementation = item[0]
+    if field in {"getattrs", "setattrs"}:  # Numba's decorators for these make a closure around the user's function
+        implementation = next(filter(callable, cell_values(implementation)), implementation)
     return implementation, item[1] if field == "functions" else None, item[-1] or ()
 
 

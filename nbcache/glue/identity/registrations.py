@@ -19,7 +19,6 @@ import abc
 import functools
 import hashlib
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from numba.core.rewrites import rewrite_registry
@@ -29,11 +28,8 @@ from numba.core.typing.asnumbatype import as_numba_type
 from nbcache.glue.identity import asked_names, unregistered
 from nbcache.glue.identity.asked_names import EVERYTHING, is_type_class
 from nbcache.glue.identity.marked_packages import runners
-from nbcache.glue.identity.node import Unidentifiable
-from nbcache.glue.identity.ownership import (
-    is_toolchain_definition,
-    judging_once,
-)
+from nbcache.glue.identity.node import Scope, Unidentifiable
+from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.identity.registration import (
     NAMELESS,
     REMEMBERED,
@@ -49,7 +45,6 @@ from nbcache.glue.identity.registration import (
     is_others,
     is_somebodys,
     lowered_before,
-    lowered_for,
     module_of,
     name_in,
     of_type,
@@ -57,13 +52,12 @@ from nbcache.glue.identity.registration import (
     parts_of,
     speaks_for_others,
 )
-from nbcache.glue.identity.watched import Watched, are_same, is_unchanged
+from nbcache.glue.identity.watched import Watched, are_same
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from nbcache.glue.identity.graph import IdentityEngine
-    from nbcache.glue.identity.node import Scope
 
     _Rank = str | int | None
     """How many come before it, or in words; None if that says nothing."""
@@ -75,7 +69,6 @@ class ExtensionIndex:
     def __init__(self) -> None:
         unregistered.listen()
         self._positions = dict(unregistered.own_lengths)
-        self._namesakes: dict[tuple[int, str], Counter[int]] = {}
         self._filed: dict[bytes, list[Registration]] = {}
         self._said: set[tuple[object, ...]] = set()
         """The names, objects and types of all that is filed, which keeps them alive."""
@@ -98,8 +91,6 @@ class ExtensionIndex:
         """Templates that others have registered to say what type a call has, which are asked again on a hit."""
         self._inlined: tuple[int, list[Any]] = (-1, [])
         self._refused: dict[int, tuple[int, str]] = {}
-        self._modules: tuple[int, dict[bytes, int], set[str]] = (0, {}, set())
-        """What `_count` and `sizes` were when the modules were looked at last, and these."""
         self._named: dict[int, tuple[object, set[bytes]]] = {}
         """For which names something is registered with an object, by its id."""
         self._several: dict[bytes, int] = {}
@@ -123,19 +114,18 @@ class ExtensionIndex:
             self._sizes, self._token, self._registries = sizes, token, registries
             self.readings += 1
             before = self._count
-            with judging_once():
-                for registry in typing:
-                    self._read_typing(registry)
-                for registry in lowering:
-                    self._read_lowering(registry)
-                self._read_rewrites()
-                changed = [label for label, is_same in zip(self._tables, same, strict=False) if not is_same]
-                # Which classes speak for others may have changed; where all are Numba's, that says nothing.
-                if asked_again and "typeof" in self._seen and "typeof" not in changed:
-                    changed.append("typeof")
-                self._read_tables(changed)
-                self._read_annotations()
-                self._read_conversions()
+            for registry in typing:
+                self._read_typing(registry)
+            for registry in lowering:
+                self._read_lowering(registry)
+            self._read_rewrites()
+            changed = [label for label, is_same in zip(self._tables, same, strict=False) if not is_same]
+            # Which classes speak for others may have changed; where all are Numba's, that says nothing.
+            if asked_again and "typeof" in self._seen and "typeof" not in changed:
+                changed.append("typeof")
+            self._read_tables(changed)
+            self._read_annotations()
+            self._read_conversions()
             if self._count != before:
                 self.generation += 1
                 self._relevant.clear()
@@ -222,10 +212,7 @@ class ExtensionIndex:
 
     def modules(self) -> list[str]:
         """The modules that registered anything, as far as another process can import them."""
-        count, sizes, found = self._modules
-        if self._count != count:
-            self._modules = (self._count, self.sizes(), found | self.since_then(sizes)[1])
-        return sorted(name for name in self._modules[2] if name in sys.modules)
+        return sorted(self.since_then({})[1] & sys.modules.keys())
 
     def sizes(self) -> dict[bytes, int]:
         """How much others have registered for each name."""
@@ -245,18 +232,15 @@ class ExtensionIndex:
         if names:
             scopes = (scope for key in self._holding for scope in self.digests[key][2].all())
             self._watched = self._watched or Watched([*set(scopes)])
-            if not is_unchanged(self._watched):
+            if not self._watched.unchanged():
                 self._holding = {key for key in self._holding if self.digests[key][2].unchanged()}
                 self._watched = None
         for name in names:
-            yield name, self._digest_of(name, engine)
-
-    def _digest_of(self, name: bytes, engine: IdentityEngine) -> bytes:
-        hasher = hashlib.blake2b(digest_size=16, person=b"nbcache names")
-        for each in self._filed[name]:
-            content = each.rank.encode() + self._digest(each, engine)
-            hasher.update(len(content).to_bytes(8, "little") + content)
-        return hasher.digest()
+            hasher = hashlib.blake2b(digest_size=16, person=b"nbcache names")
+            for each in self._filed[name]:
+                content = each.rank.encode() + self._digest(each, engine)
+                hasher.update(len(content).to_bytes(8, "little") + content)
+            yield name, hasher.digest()
 
     def words(self, each: Registration, engine: IdentityEngine) -> str:
         """A registration's identity, for people."""
@@ -302,15 +286,6 @@ class ExtensionIndex:
         self._positions[id(registry), field] = len(items)
         return items[start:]
 
-    def _counts(self, registry: Any, field: str) -> Counter[int]:
-        """How many of a list that were read are for one object, by its id."""
-        known = self._namesakes.get((id(registry), field))
-        if known is None:
-            own = getattr(registry, field)[: unregistered.own_lengths.get((id(registry), field), 0)]
-            keys = (each.key if field == "functions" else each[0] for each in own)
-            known = self._namesakes[id(registry), field] = Counter(map(id, keys))  # the registry keeps them alive
-        return known
-
     def _read_typing(self, registry: Any) -> None:
         built_in = registry is templates.builtin_registry
         functions, attributes = self._news(registry, "functions"), self._news(registry, "attributes")
@@ -319,22 +294,20 @@ class ExtensionIndex:
             return
         asked = [(value, template) for value, typ in values for template in getattr(typ, "templates", ())]
         keys = [*(template.key for template in (*functions, *attributes)), *(value for value, _typ in values)]
-        counts, counts_of_values = self._counts(registry, "functions"), self._counts(registry, "globals")
         if are_numbas([*functions, *attributes, *(template for _value, template in asked)], keys):
-            counts.update(map(id, (template.key for template in functions)))
-            counts_of_values.update(id(value) for value, _typ in values)
             return
-        for template in functions:
+        known = [id(template.key) for template in registry.functions]
+        for position, template in enumerate(functions, self._positions[id(registry), "functions"] - len(functions)):
             if is_others(template, template.key):
-                self._file_template(template.key, template, counts[id(template.key)], built_in=built_in)
-            counts[id(template.key)] += 1
+                before = known[:position].count(id(template.key))
+                self._file_template(template.key, template, before, built_in=built_in)
         for template in filter(lambda it: is_others(it, it.key), attributes):
             self._file_attributes(template, registry.attributes)
-        for value, typ in values:
+        known = [id(value) for value, _typ in registry.globals]
+        for position, (value, typ) in enumerate(values, self._positions[id(registry), "globals"] - len(values)):
             for template in getattr(typ, "templates", ()):
                 if is_others(template, value):
-                    self._file_template(value, template, counts_of_values[id(value)], built_in=built_in)
-            counts_of_values[id(value)] += 1
+                    self._file_template(value, template, known[:position].count(id(value)), built_in=built_in)
 
     def _file_template(self, key: object, template: Any, before: int, *, built_in: bool) -> None:
         built_in = built_in and getattr(template, "metadata", {}).get("target", "generic") == "generic"
@@ -367,7 +340,9 @@ class ExtensionIndex:
             if is_others(implementation, function, signature):
                 rank = lowered_before(item, getattr(registry, field))
                 if field == "functions":
-                    self._file(lowered_for(function, signature), "lowering", function, implementation, signature, rank)
+                    # Lowering for one's own types says nothing to who has none of these.
+                    name = of_type(signature) or asked_names.called(function)
+                    self._file(name, "lowering", function, implementation, signature, rank)
                 else:
                     general = EVERYTHING if len(item) == NAMELESS else asked_names.attribute(item[1])
                     self._file(of_type(signature) or general, field, None, implementation, signature, rank)

@@ -31,6 +31,7 @@ from nbcache.process import opened
 from nbcache.process import os as genuine_os
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FunctionType
 
 _PACKAGES: dict[str, tuple[Any, Any]] = {
@@ -106,7 +107,7 @@ def real_path(path: str) -> str:
     if not name or name in {os.curdir, os.pardir} or not os.path.isabs(path):
         return os.path.realpath(path)
     candidate = os.path.join(real_path(parent), name)
-    if not _is_link(candidate):
+    if not stat.S_ISLNK(_mode(candidate, genuine_os.lstat)):
         return candidate
     try:
         return _followed(candidate)
@@ -115,10 +116,11 @@ def real_path(path: str) -> str:
         return os.path.realpath(candidate)
 
 
-def _is_link(path: str) -> bool:
+def _mode(path: str, look: Callable[[str], os.stat_result]) -> int:
+    """What sort of file there is; 0 for none."""
     with suppressed(OSError):  # generated code has a path where no file is
-        return stat.S_ISLNK(genuine_os.lstat(path).st_mode)
-    return False
+        return look(path).st_mode
+    return 0
 
 
 def _followed(link: str) -> str:
@@ -206,14 +208,9 @@ def _place_of_all() -> str | None:
     """
     folders = [os.path.dirname(root.rstrip(os.sep)) for root in package_roots("numba")]
     beside = (folder for folder in folders if folder and folder + os.sep in _standard_roots())
-    archives = (path for root in _standard_roots() if _is_file(path := root.rstrip(os.sep)) and _has_others(path))
+    files = [root.rstrip(os.sep) for root in _standard_roots()]
+    archives = (each for each in files if stat.S_ISREG(_mode(each, genuine_os.stat)) and _has_others(each))
     return next(itertools.chain(beside, archives), None)
-
-
-def _is_file(path: str) -> bool:
-    with suppressed(OSError):
-        return stat.S_ISREG(genuine_os.stat(path).st_mode)
-    return False
 
 
 def _has_others(archive: str) -> bool:

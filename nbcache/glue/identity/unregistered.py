@@ -108,7 +108,7 @@ def tables_by_class() -> dict[str, Any]:
     }
 
 
-_TYPED_WITH = tuple(
+TYPED_WITH = tuple(
     "numba.core.typing." + name
     for name in ("cffi_utils", "cmathdecl", "enumdecl", "listdecl", "mathdecl", "npydecl", "setdecl", "dictdecl")
 )
@@ -130,7 +130,7 @@ def registries() -> tuple[list[Any], list[Any]]:
 
 
 def _typing() -> list[Any]:
-    return [templates.builtin_registry, *_loaded(_TYPED_WITH)]
+    return [templates.builtin_registry, *_loaded(TYPED_WITH)]
 
 
 def _lowering() -> list[Any]:

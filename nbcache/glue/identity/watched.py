@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from operator import attrgetter, is_, itemgetter
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.passing_exceptions import let_pass
@@ -19,18 +19,30 @@ _FEW = 50
 
 
 class Readings:
-    """What was read to know what something consists of, each with what was seen there."""
+    """What was read to know what something consists of, each with what was seen there, and what else it came by."""
 
-    __slots__ = ("attributes", "checks", "items", "members", "sizes", "snapshots", "volatile")
+    __slots__ = ("attributes", "checks", "ends", "handed_on", "items", "parallel", "sizes", "snapshots", "strings",
+                 "volatile")  # fmt: skip
 
-    items: list[tuple[dict[str, Any], str, object]]
+    items: list[tuple[dict[str, Any] | MappingProxyType[str, Any], str, object]]
     attributes: list[tuple[object, str, object]]
-    members: list[tuple[MappingProxyType[str, Any], str, object]]
     checks: list[tuple[Callable[[Any], bytes], object, bytes]]
     snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]]
     sizes: list[tuple[Any, int]]
     volatile: bool
     """Whether nothing tells that it changed."""
+    ends: bool
+    """Whether a walk ends here at code that could run."""
+    parallel: bool
+    """Whether its loops may be compiled to run in parallel."""
+    handed_on: list[tuple[ModuleType, bool]]
+    """Modules that other code gets from here, and may read anything off; and whether that code is compiled."""
+    strings: list[str]
+    """More names that code here may read off a module that it was handed: ``getattr`` may be called with them."""
+
+
+LISTS = ("attributes", "checks", "handed_on", "items", "sizes", "snapshots", "strings")
+"""Those of them that are lists."""
 
 
 class _Seen:
@@ -79,7 +91,7 @@ class Watched:
         self.same: list[tuple[Callable[[Any], object], list[Any], _Seen]] = []
         self.rows: list[tuple[Callable[[Any], Any], Any, _Seen]] = []
         self._sort_attributes([item for each in readings for item in each.attributes])
-        self._sort_items([item for each in readings for item in (*each.items, *each.members)])
+        self._sort_items([item for each in readings for item in each.items])
 
     def _sort_attributes(self, watched: list[tuple[object, str, object]]) -> None:
         self.odd += [(getattr, owner, name, value) for owner, name, value in watched if value is MISSING]
@@ -116,25 +128,20 @@ class Watched:
             self.same.append((reader(name), [owner for owner, _value in pairs], seen))
 
     def unchanged(self) -> bool:
-        """Whether all of it is what it was; may raise anything, which means no."""
-        return (
-            not self.volatile
-            and all(seen.are(tuple(map(read, owners))) for read, owners, seen in self.same)
-            and all(seen.are(read(owner)) for read, owner, seen in self.rows)
-            and list(map(len, self.sized)) == self.sizes
-            and all(get(owner, name, MISSING) is seen for get, owner, name, seen in self.odd)
-            and all(function(obj) == expected for function, obj, expected in self.checks)
-            and all(are_same(take(obj), expected) for take, obj, expected in self.snapshots)
-        )
-
-
-def is_unchanged(watched: Watched) -> bool:
-    """Whether all that was read is what it was; what can't be read any more isn't."""
-    try:
-        return watched.unchanged()
-    except Exception as raised:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
-        let_pass(raised)
-        return False
+        """Whether all of it is what it was; what can't be read any more isn't."""
+        try:
+            return (
+                not self.volatile
+                and all(seen.are(tuple(map(read, owners))) for read, owners, seen in self.same)
+                and all(seen.are(read(owner)) for read, owner, seen in self.rows)
+                and list(map(len, self.sized)) == self.sizes
+                and all(get(owner, name, MISSING) is seen for get, owner, name, seen in self.odd)
+                and all(function(obj) == expected for function, obj, expected in self.checks)
+                and all(are_same(take(obj), expected) for take, obj, expected in self.snapshots)
+            )
+        except Exception as raised:  # noqa: BLE001  e.g. an emptied closure cell: then it did change
+            let_pass(raised)
+            return False
 
 
 _PLAIN = frozenset({dict, MappingProxyType})

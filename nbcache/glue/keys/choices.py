@@ -30,7 +30,7 @@ from nbcache.glue.identity.asked_names import Ask
 from nbcache.glue.identity.attributes import leads_to_code, types_in
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.differences import changed
-from nbcache.glue.identity.node import ANYTHING, Unidentifiable
+from nbcache.glue.identity.node import ANYTHING, Scope, Unidentifiable
 from nbcache.glue.identity.registration import chooser_of, foreign_parts, is_asked
 from nbcache.passing_exceptions import let_pass
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.identity.graph import IdentityEngine
-    from nbcache.glue.identity.node import Scope
     from nbcache.glue.identity.registrations import ExtensionIndex
 
 NO_ANSWER = b"none"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import platform
 import sys
@@ -225,7 +224,6 @@ class Conditions:
         self._values: tuple[Any, ...] = ()
         self._floats = ""
         self._components: list[_Component] = []
-        self._json = ""
         self._digest = b""
         self.shown = ""
         """What `shown_by` said when the digest was computed."""
@@ -291,17 +289,6 @@ class Conditions:
         """The labelled parts behind `digest`."""
         return self._components
 
-    def as_json(self, components: list[_Component]) -> str:
-        """A unit's *components* as JSON. Those of here, most of them, are in all units' and written down once."""
-        own = self._components
-        start = components.index(own[0]) if own and own[0] in components else 0
-        end = start + len(own)
-        if not own or components[start:end] != own:
-            return _json(components)
-        self._json = self._json or _json(own)
-        parts = (_json(components[:start]), self._json, _json(components[end:]))
-        return f"[{', '.join(part[1:-1] for part in parts if part != '[]')}]"
-
     def under(self, cpu: str) -> bytes:
         """The digest of a process that differs from this one in nothing but that it compiles for *cpu*."""
         known = self.digest(), cpu
@@ -335,11 +322,6 @@ class Conditions:
         target += sorted((f"target/begun with {label}", words) for label, words in begun if label in _READ_ONCE)
         self._components = [*toolchain_components(self._distributions), *target, *settings, *patched]
         self._digest = _digest(self._components)
-        self._json = ""
-
-
-def _json(components: list[_Component]) -> str:
-    return json.dumps(components, ensure_ascii=False)
 
 
 def _digest(components: list[_Component]) -> bytes:

@@ -29,7 +29,7 @@ import logging
 import sys
 import threading
 import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import process_state, unregistered
+from nbcache.glue.identity.distributions import UNREADABLE, Distributions, file_digest
 from nbcache.glue.identity.entry_points import declarations, metadata_in
 from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file, is_toolchain_module
 from nbcache.glue.identity.watched import are_same
@@ -47,9 +48,7 @@ from nbcache.process import os, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from contextlib import AbstractContextManager
 
-    from nbcache.glue.identity.distributions import Distributions
     from nbcache.glue.identity.registrations import ExtensionIndex
 
 VERSION = 10
@@ -241,8 +240,6 @@ class InstalledExtensions:
         distributions: dict[str, str] = {}
         files: dict[str, str] = {}
         size = 0
-        from nbcache.glue.identity.file_digests import file_digest
-
         for name in sorted(modules):
             path = getattr(sys.modules.get(name), "__file__", None)
             if not isinstance(path, str) or is_toolchain_file(path):
@@ -262,10 +259,6 @@ class InstalledExtensions:
         known, files = remembered["distributions"], remembered["files"]
         if any(self._distributions.state_of(metadata) != state for metadata, state in known.items()):
             return False
-        if not files:
-            return True
-        from nbcache.glue.identity.file_digests import UNREADABLE, file_digest  # most are distributions'
-
         return all(file_digest(path).hex() == content != UNREADABLE.hex() for path, content in files.items())
 
 

@@ -13,12 +13,12 @@ from numba.core import types
 from numba.core.types.abstract import Type
 
 from nbcache.glue.capture.compilations import Frame, FrameStack
-from nbcache.glue.identity.asked_names import Consulted, split
+from nbcache.glue.identity.asked_names import Ask, Consulted, KeptModel, split
 from nbcache.glue.identity.describe import Describers
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.marked_packages import memory
-from nbcache.glue.identity.node import TOOLCHAIN, Unidentifiable
+from nbcache.glue.identity.node import TOOLCHAIN, Node, Scope, Unidentifiable
 from nbcache.glue.identity.numba_patches import Patches
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.process_state import generators
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from nbcache.glue.capture.roles import Listener, PausedListener
-    from nbcache.glue.identity.asked_names import Ask, KeptModel
-    from nbcache.glue.identity.node import Node, Scope
     from nbcache.glue.keys.choices import Choices
     from nbcache.glue.keys.marked_code import MarkedPackages
 
@@ -55,7 +53,7 @@ class KeyMaker:
         self.distributions = Distributions()
         self.conditions = Conditions(self._identify_patches, self.distributions)
         self.extensions = ExtensionIndex()
-        self.engine = IdentityEngine(Describers(self.extensions.ordinal).describe, self._generation)
+        self.engine = IdentityEngine(Describers(self.extensions.ordinal).describe, lambda: self.extensions.ambiguities)
         if _CHOICES in sys.modules:  # the cache was switched off, and its answers stand in for choosers: no longer
             self.choices  # noqa: B018
         self.installed = InstalledExtensions(self.extensions, self.distributions, self.patches.look)
@@ -90,9 +88,6 @@ class KeyMaker:
         from nbcache.glue.keys.marked_code import MarkedPackages  # few hits were built with any
 
         return MarkedPackages(self.engine.scoped_for_good, self.extensions, lambda: self.choices, self.distributions)
-
-    def _generation(self) -> object:
-        return self.extensions.ambiguities
 
     def prepare(self) -> None:
         """See what is registered by now, with what packages would have added, unless they may wait."""
@@ -152,8 +147,7 @@ class KeyMaker:
         """What ran until now belongs to this one."""
         from nbcache.glue.capture.code_that_ran import running
 
-        codes = running.take()
-        consulted.codes |= codes
+        consulted.codes |= running.take()
         consulted.blind |= running.missed
 
     def _runs_others(self, unit: Any) -> bool:
@@ -237,20 +231,16 @@ class KeyMaker:
         """See what others have registered for *names*, before it runs: it may change what it reads.  Never raises."""
         if not names or self.extensions.empty or frame.consulted.conflict:
             return
-        try:
-            self._before(frame, names)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            _log.debug("could not determine what is registered", exc_info=True)
-            frame.consulted.conflict = frame.consulted.conflict or reasons.INTERNAL
-
-    def _before(self, frame: Frame, names: Collection[bytes]) -> None:
         consulted = frame.consulted
-        unseen = [name for name in self.extensions.relevant_among(names) if name not in consulted.snapshot]
         try:
+            unseen = [name for name in self.extensions.relevant_among(names) if name not in consulted.snapshot]
             consulted.snapshot.update(self.extensions.digests_of(unseen, self.engine))
         except Unidentifiable as exc:
             consulted.conflict = str(exc)
+        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
+            let_pass(raised)
+            _log.debug("could not determine what is registered", exc_info=True)
+            consulted.conflict = consulted.conflict or reasons.INTERNAL
 
     def _in_words(self, name: bytes) -> str:
         """What others have registered for a name, for people."""
@@ -376,22 +366,15 @@ class KeyMaker:
 
 def frame_stack(maker: KeyMaker) -> FrameStack:
     """The compilations of a process, with all who listen while one is open; none is yet."""
-    return FrameStack(_watch, _witness, maker)
+    return FrameStack(_listeners, maker)
 
 
-# A process that only hits opens no compilation, and needs neither of these modules.
-
-
-def _watch(frames: Callable[[], Iterator[tuple[Frame, str]]]) -> Listener:
+def _listeners(frames: FrameStack) -> tuple[Listener, PausedListener]:
+    # A process that only hits opens no compilation, and needs neither of these modules.
     from nbcache.glue.capture.diagnostics import Watch
-
-    return Watch(frames)
-
-
-def _witness(taint: Callable[[str], None]) -> PausedListener:
     from nbcache.glue.capture.witness import Witness
 
-    return Witness(taint)
+    return Watch(frames.listening), Witness(frames.taint)
 
 
 def _is_fixed(node: Node) -> bool:

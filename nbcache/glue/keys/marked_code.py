@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.differences import CHANGED
 from nbcache.glue.identity.marked_packages import MARKED, OPAQUE, PLAIN, give_up, places, ran, verdicts
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.node import Scope, Unidentifiable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from nbcache.glue.identity.asked_names import Consulted
     from nbcache.glue.identity.distributions import Distributions
-    from nbcache.glue.identity.node import Scope
     from nbcache.glue.identity.registrations import ExtensionIndex
     from nbcache.glue.keys.choices import Choices
 

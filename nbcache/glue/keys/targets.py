@@ -14,7 +14,8 @@ import llvmlite.binding as llvm
 from numba.core import codegen, config
 from numba.core.registry import cpu_target
 
-from nbcache import environ, path_syntax
+from nbcache import environ, path_syntax, processors
+from nbcache.published import hosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,9 +49,6 @@ def host_features() -> frozenset[str]:
 
     On AArch64 LLVM tells few of them, and goes by the processor's name for the others; so the kernel is asked as well.
     """
-    from nbcache import processors
-    from nbcache.published import hosts
-
     try:
         found = frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
     except RuntimeError:  # as Numba takes it, where LLVM knows no features
@@ -63,8 +61,6 @@ def choose(cpu: str) -> str | None:
 
     Sets ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` in the environment, which Numba reads before each compilation.
     """
-    from nbcache import processors
-
     if cpu == path_syntax.HOST:
         return None
     inherited = cpu == config.CPU_NAME and config.CPU_FEATURES == ""
@@ -95,15 +91,11 @@ def host_name() -> str:
 
 def lacks(cpu: str) -> list[str]:
     """What this host's processor can't do that code for *cpu* may need."""
-    from nbcache import processors
-
     return processors.missing(cpu, host_features())
 
 
 def is_foreign() -> bool:
     """Whether what this process compiles is for another processor than the one it runs on, which may lack something."""
-    from nbcache import processors
-
     cpu = config.CPU_NAME
     return cpu in processors.here() and config.CPU_FEATURES == "" and bool(lacks(cpu))
 
@@ -124,8 +116,6 @@ def _in_a_word(cpu: str, features: str, _avx: object) -> str:
 
 def lower(names: Iterable[str]) -> tuple[str, ...]:
     """Those of these processors whose code can do nothing that this process's target and its host can't."""
-    from nbcache import processors
-
     _triple, cpu, features = _magic()
     able = allowed(frozenset()) & host_features()
     # A host that compiles for itself isn't exactly the processor whose name it has.
@@ -135,8 +125,6 @@ def lower(names: Iterable[str]) -> tuple[str, ...]:
 
 def allowed(unknown: frozenset[str]) -> frozenset[str]:
     """What LLVM may use in the code that this process compiles; that a processor has these, whose name says nothing."""
-    from nbcache import processors
-
     _triple, cpu, features = _magic()
     is_host = features != "" and cpu == host_name()
     found = host_features() if is_host else processors.here().get(cpu, unknown)
@@ -161,8 +149,6 @@ def is_strict(module: str) -> bool | None:
     Everything is in it that was linked into the library. None where nobody asks, because this process compiles for no
     processor that has a name (`components`): then no key of another process leads here.
     """
-    from nbcache import processors
-
     if config.CPU_NAME not in processors.here() or config.CPU_FEATURES != "":
         return None
     return re.search("|".join(_LOOSE), module) is None

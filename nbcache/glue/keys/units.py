@@ -22,7 +22,7 @@ from nbcache.glue.capture.compilations import Frame, FrameStack
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
-from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.identity.node import Node, Scope, Unidentifiable
 from nbcache.glue.identity.only_named import Stub
 from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.keys.conditions import loops_in_turn
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from nbcache.glue.identity.asked_names import Ask
     from nbcache.glue.identity.counterparts import Reach
-    from nbcache.glue.identity.node import Node, Scope
 
 KEY_VERSION = 14
 """Raised, once for a release, when what a key covers or how it is computed changes. 0.2.0 had 3."""
@@ -133,18 +132,13 @@ class Unit:
         return key == self.key or any(self.key_under(cpu) == key for cpu in self.maker.lower)
 
     @property
-    def _shown(self) -> str:
-        """Which setting asks to see how it is compiled; "" if none does."""
-        return self.maker.conditions.shown
-
-    @property
     def has_own_pipeline(self) -> bool:
         """Whether somebody else's compiler compiles it."""
         return not is_toolchain_definition(self._pipeline)
 
     def _checked_parts(self) -> list[Part]:
-        if self._shown:
-            raise Unidentifiable(self._shown)
+        if self.maker.conditions.shown:
+            raise Unidentifiable(self.maker.conditions.shown)
         parts = self._key_parts()
         if loops_in_turn() and self.is_parallel:
             parts.append(("loops run one iteration after the other", b""))
@@ -207,18 +201,14 @@ class Unit:
         """How the identity differs from what the key was made of, "" if it doesn't."""
         from nbcache.glue.identity.differences import changed
 
-        before = self._scope
+        before, conditions = self._scope, self.maker.conditions
         try:
-            if self._patches_changed():
+            conditions.digest()
+            if conditions.patched != self._patched:
                 return "what somebody put into the place of Numba's own functions, which changed meanwhile"
             return "" if self._content() == self.content else changed(before)
         except Unidentifiable as exc:
             return f"{changed(before)} ({exc})"
-
-    def _patches_changed(self) -> bool:
-        conditions = self.maker.conditions
-        conditions.digest()
-        return conditions.patched != self._patched
 
     def _content(self) -> bytes:
         """What identifies what is compiled.  Raises Unidentifiable."""
@@ -245,7 +235,7 @@ class Unit:
             from nbcache.glue.identity.counterparts import Reach
 
             nodes = {id(node.obj): node for node in self._all_nodes()}
-            beyond = self._registered_nodes if self.registered else None
+            beyond = (lambda: self.maker.nodes_registered(self.registered)) if self.registered else None
             self._reach = Reach(nodes.values(), beyond, lambda: self.maker.nodes_chosen(self.asks))
         return self._reach
 
@@ -257,8 +247,9 @@ class Unit:
 
     def _all_nodes(self) -> Iterator[Node]:
         yield from self._own_nodes()
-        for typ in self._open_types():
-            yield from self._type_nodes(typ)
+        for typ in self.args:
+            if not self.maker.is_fixed(typ):  # it depends on code
+                yield from self._type_nodes(typ)
 
     def reaching(self, names: Iterable[bytes]) -> Reach:
         """The same with what others have registered for *names*."""
@@ -276,9 +267,6 @@ class Unit:
         asks = tuple(asks)
         if asks != self.asks:
             self.asks, self._reach = asks, None
-
-    def _registered_nodes(self) -> Iterator[Node]:
-        return self.maker.nodes_registered(self.registered)
 
     def referent(self, reference: tuple[int, bytes]) -> object:
         """The object of an entry's *reference*.  Raises placeholders.Unresolvable."""
@@ -302,10 +290,6 @@ class Unit:
         if typ not in self._nodes_of_types:
             self._nodes_of_types[typ] = self.maker.engine.nodes(typ)
         return self._nodes_of_types[typ]
-
-    def _open_types(self) -> list[Any]:
-        """The argument types that depend on code."""
-        return [typ for typ in self.args if not self.maker.is_fixed(typ)]
 
     def compile_again(self, build: str) -> Any:
         """A CompileResult with the symbol names of *build*; its warnings were given before."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.glue.capture.compilations import Effect, FrameStack
-    from nbcache.glue.identity.dispatcher_past import Given
     from nbcache.glue.keys.units import Unit
     from nbcache.glue.overloads.uses import OverloadUse
 
@@ -35,28 +34,17 @@ _log = logging.getLogger("nbcache")
 def repeat(unit: Unit, uses: list[OverloadUse]) -> None:
     """Give live ufuncs and stencils what the compilation gave to their counterparts."""
     for kind, reference, args, return_type, given, _fresh, _key, _momentary in uses:
-        if kind == "ufunc":
-            _add_loop(unit, reference, args, return_type, given)
-        elif kind == "stencil":
-            _settle(unit, reference, return_type)
-
-
-def _add_loop(unit: Unit, reference: tuple[int, bytes], args: tuple[Any, ...], return_type: Any, given: Given) -> None:
-    try:
-        ufunc: Any = unit.referent(reference)
-    except Unresolvable:
-        return
-    if find_loop(ufunc, args) is None:
-        with giving(given):
-            ufunc._compile_for_argtys(args, return_type)
-
-
-def _settle(unit: Unit, reference: tuple[int, bytes], neighborhood: list[list[int]]) -> None:
-    try:
-        stencil: Any = unit.referent(reference)
-    except Unresolvable:
-        return
-    own_attributes.learn_neighborhood(stencil, neighborhood)
+        if kind == "dispatcher":
+            continue
+        try:
+            obj: Any = unit.referent(reference)
+        except Unresolvable:
+            continue
+        if kind == "stencil":
+            own_attributes.learn_neighborhood(obj, return_type)
+        elif find_loop(obj, args) is None:
+            with giving(given):
+                obj._compile_for_argtys(args, return_type)
 
 
 def remember(owner: Any, args: tuple[Any, ...], effects: Callable[[], list[Effect]]) -> None:

@@ -29,14 +29,14 @@ from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import Effect
-from nbcache.glue.identity.dispatcher_past import Promise, arrange, past_of
+from nbcache.glue.identity.dispatcher_past import Given, Promise, arrange, past_of
 from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.keys.conditions import loops_in_turn
 from nbcache.glue.keys.flags import flag_components
 from nbcache.glue.overloads import loops
 from nbcache.glue.overloads.inherited_flags import giving, in_plain_context, inherited
 from nbcache.glue.overloads.loops import RETURNS
-from nbcache.glue.overloads.uses import ID_BYTES, key_of, types_here
+from nbcache.glue.overloads.uses import ID_BYTES, Uses, key_of, types_here
 from nbcache.passing_exceptions import let_pass
 from nbcache.process import os
 
@@ -45,10 +45,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from nbcache.glue.identity.asked_names import Consulted
-    from nbcache.glue.identity.dispatcher_past import Given
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
-    from nbcache.glue.overloads.uses import Uses
 
 _log = logging.getLogger("nbcache")
 
@@ -154,11 +152,8 @@ class History:
         text = (
             f"{None if flags is None else flag_components(flags)} {len(asked.args)} {[name for name, _ in asked.kws]}"
         )
-        return self._choice_name(text.encode(), (*asked.args, *(typ for _, typ in asked.kws), *args))
-
-    def _choice_name(self, text: bytes, args: tuple[Any, ...]) -> bytes:
         try:
-            content = text + self.types_digest(args)
+            content = text.encode() + self.types_digest((*asked.args, *(typ for _, typ in asked.kws), *args))
         except Unidentifiable:
             content = os.urandom(ID_BYTES)  # nobody can ask for it by name
         return hashlib.blake2b(content, digest_size=ID_BYTES).digest()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from numba.np.ufunc.dufunc import DUFunc
 
-from nbcache.glue.identity.dispatcher_past import past_of
+from nbcache.glue.identity.dispatcher_past import Given, past_of
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.overloads.inherited_flags import in_plain_context, inherited
 from nbcache.process import os
-
-if TYPE_CHECKING:
-    from nbcache.glue.identity.dispatcher_past import Given
 
 RETURNS = "returns"
 """The declared type of what an overload or a loop returns, among what it was given."""

@@ -9,7 +9,7 @@ from numba.core import types
 from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import Effect
 from nbcache.glue.identity.bytecode import nested_codes, plan_of
-from nbcache.glue.identity.dispatcher_past import past_of
+from nbcache.glue.identity.dispatcher_past import Given, past_of
 from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
 from nbcache.records import Record
@@ -17,7 +17,6 @@ from nbcache.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from nbcache.glue.identity.dispatcher_past import Given
     from nbcache.glue.keys.units import Unit
 
 ID_BYTES: Final = 16

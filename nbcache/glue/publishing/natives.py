@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import binding as llvm
 
 from nbcache.elf import functions_in, soname_of
-from nbcache.glue.identity import cython
+from nbcache.glue.identity import c_functions
 from nbcache.glue.identity.roots import package_roots
 from nbcache.glue.publishing.refusals import Refused
 from nbcache.passing_exceptions import let_pass
@@ -29,7 +29,7 @@ _OF_PYTHON = frozenset({"libpython", "python", "ld-linux", "ld-musl", "libgcc_s.
 
 def at(where: int, what: str, name: str = "") -> rare_parts.Native:
     """Describe what lies at an address, which code calls by *name* or by a pointer to it.  Raises Refused."""
-    exported = cython.exported_as(where)
+    exported = c_functions.exported_as(where)
     if exported is not None:
         module, symbol = exported
         signature, _address = capsule(exports_of(sys.modules[module])[symbol])

@@ -228,7 +228,7 @@ def test_what_nothing_tells_to_have_changed_is_not_kept(engine):
     class Silent(Engine):
         def describe(self, thing, compiled):
             node = super().describe(thing, compiled)
-            node.watched_attributes.clear()
+            node.attributes.clear()
             node.volatile = thing.name == "silent"
             return node
 

@@ -318,7 +318,7 @@ def test_nobody_extends_numba():
         for registry in unregistered.registries()[0]:
             index._read_typing(registry)
         index._read_tables([*index._tables])
-        assert index._namesakes and not looked, looked
+        assert len(index._positions) > 10 and not looked, looked
         """
     subprocess.run([sys.executable, "-c", "import numba\n" + textwrap.dedent(code)], check=True)
 

@@ -1,6 +1,5 @@
 """Numba's settings in a key are those that Numba compiles with: it reads them again before each compilation."""
 
-import json
 import os
 from pathlib import Path
 
@@ -87,17 +86,6 @@ def test_leaving_the_folder_of_the_file(reloads, tmp_path):
     os.chdir("/")
     conditions.digest()
     assert len(reloads) == 2
-
-
-@pytest.mark.parametrize("before", [[], [("lifted from", 'k"ey'), ("number", "0")]])
-@pytest.mark.parametrize("after", [[], [("kind", "dispatcher"), ("global é", "\udc80")]])
-def test_components_are_the_same_json_with_those_in_it_that_all_units_have(before, after):
-    conditions = Conditions()
-    assert conditions.as_json(before + after) == json.dumps(before + after, ensure_ascii=False)
-    conditions.digest()
-    for own in (conditions.components(), conditions.components()[1:], []):
-        listed = [*before, *own, *after]
-        assert conditions.as_json(listed) == json.dumps(listed, ensure_ascii=False)
 
 
 REREAD = """
