@@ -14,7 +14,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from nbcache.config import AUTO_JOBS
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import opened, os, time
 from nbcache.protocol import helper, profiles, spool
 
@@ -197,9 +197,6 @@ def _quotas() -> Iterator[float]:
 
 
 def _words(path: str, separator: str | None = None) -> list[str]:
-    try:
-        with opened(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(1 << 16).split(separator)
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return []
+    with suppressed(OSError, ValueError), opened(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(1 << 16).split(separator)
+    return []

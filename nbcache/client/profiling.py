@@ -15,7 +15,7 @@ import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.protocol import profiles, requests, sources
 from nbcache.protocol.profiles import Head, Unit
@@ -60,19 +60,15 @@ def program() -> tuple[str, str]:
 
 def _real(path: object) -> str:
     """The path without links; "" for what is none."""
-    try:
+    with suppressed(OSError, ValueError):
         return os.path.realpath(path) if isinstance(path, str) else ""
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return ""
+    return ""
 
 
 def _directory() -> str:
-    try:
+    with suppressed(OSError):
         return os.getcwd()
-    except OSError as raised:
-        let_pass(raised)
-        return "a directory that is gone"
+    return "a directory that is gone"
 
 
 class Profiler:

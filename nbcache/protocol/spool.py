@@ -116,16 +116,12 @@ def submit(root: str, request: Request) -> str | None:
     # A name of its own: where a file is replaced, another mount of a network filesystem may see the new one cut off at
     # the length of the old.
     name = f"{request.key}.{when}-{os.urandom(8).hex()}{SUFFIX}"
-    try:
+    with suppressed(OSError, BadRequestError):
         directory = user_directories.own(root, layout.REQUESTS)
-        if directory is None:
-            return None
-        path = f"{directory}/{name}"
-        atomic.write_file(path, request.line(), durable=False)
-    except (OSError, BadRequestError) as raised:
-        let_pass(raised)
-        return None
-    return path
+        if directory is not None:
+            atomic.write_file(f"{directory}/{name}", request.line(), durable=False)
+            return f"{directory}/{name}"
+    return None
 
 
 def waits(path: str) -> bool:
@@ -235,12 +231,10 @@ def _problem(status: os.stat_result, fd: int, uid: int, trust: Trust) -> str | N
 
 
 def _opens(path: str) -> bool:
-    try:
+    with suppressed(OSError):
         os.close(os.open(path, OPEN_FLAGS))
-    except OSError as raised:
-        let_pass(raised)
-        return False
-    return True
+        return True
+    return False
 
 
 def _answer_to(path: str) -> str:

@@ -42,7 +42,7 @@ from struct import Struct
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing_exceptions import errors, let_pass, suppressed
+from nbcache.passing_exceptions import errors, suppressed
 from nbcache.process import os
 from nbcache.records import Record
 from nbcache.store.content import MAX_SIGNATURES, blake2b, parsed
@@ -272,18 +272,14 @@ def pread_exactly(fd: int, offset: int, count: int) -> bytes | None:
     if count > MAX_ENTRY:
         return None
     parts = []
-    try:
-        while count > 0:
-            part = os.pread(fd, count, offset)
-            if not part:
-                return None
+    with suppressed(OSError):
+        while count > 0 and (part := os.pread(fd, count, offset)):
             parts.append(part)
             offset += len(part)
             count -= len(part)
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        if count <= 0:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+    return None
 
 
 def ordered(names: Iterable[str]) -> list[str]:
