@@ -35,7 +35,6 @@ from nbcache.file_trust import Trust
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened, os
 from nbcache.store import folders, layout
-from nbcache.store.content import read_up_to
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -246,11 +245,8 @@ def _locker(inode: int, trust: Trust) -> int | None:
 
     Strangers may have any number of locks there, also on files that have the same number on other filesystems.
     """
-    fd = os.open("/proc/locks", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        listed = read_up_to(fd, MAX_LOCKS)
-    finally:
-        os.close(fd)
+    with opened("/proc/locks", "rb") as file:
+        listed = file.read(MAX_LOCKS)
     for line in listed.splitlines():
         fields = line.split()
         # A line with an arrow is of a process that waits for the lock.
