@@ -9,6 +9,7 @@ import threading
 import time
 from bisect import bisect_left
 from heapq import nsmallest
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -66,11 +67,7 @@ class _Histogram:
         self._total += value
 
     def read(self) -> Distribution:
-        counts, sum_so_far = [], 0
-        for count in self._counts:
-            sum_so_far += count
-            counts.append(sum_so_far)
-        return Distribution(self._bounds, tuple(counts), self._total)
+        return Distribution(self._bounds, tuple(accumulate(self._counts)), self._total)
 
 
 class Meter:

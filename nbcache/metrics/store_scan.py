@@ -5,7 +5,6 @@ Nothing here raises for what a filesystem does: a store that can't be used is a 
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from contextlib import suppress
@@ -136,6 +135,3 @@ def _count(root: str, name: str) -> int:
     with suppress(OSError), Folder(root, name) as folder:
         return sum(1 for _ in islice(folder.json_files(), MOST_FAILURES))
     return 0
-
-
-_log = logging.getLogger("nbcache")
