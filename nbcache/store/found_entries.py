@@ -20,7 +20,8 @@ GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nbcache.store.entry import Entry, Header
+    from nbcache.store.entry import Entry
+    from nbcache.store.opened import Opened
 
 
 def _later(path: str, trust: Trust, meant: tuple[int, str], offset: int, count: int) -> bytes | None:
@@ -34,19 +35,9 @@ def _later(path: str, trust: Trust, meant: tuple[int, str], offset: int, count: 
     return None
 
 
-def variants(
-    stem: str,
-    key: str,
-    reject: Callable[[str], None],
-    *,
-    trust: Trust,
-    trusts_shard: Callable[[str], bool],
-    admits: Callable[[Header], bool],
-    layer: str,
-) -> Iterator[Entry]:
-    """Yield what :meth:`nbcache.store.directory.Store.find` does, for a key whose files begin with *stem*."""
-    for suffix in layout.SUFFIXES:
-        path = stem + suffix
+def variants(store: Opened, key: str, reject: Callable[[str], None]) -> Iterator[Entry]:
+    """Yield what may be used of what lies under this key: see :meth:`nbcache.store.opened.Opened.find`."""
+    for path in layout.slot_paths(store.path, key):
         try:
             fd = os.open(path, OPEN_FLAGS)
         except OSError as error:
@@ -57,29 +48,27 @@ def variants(
             continue
         try:
             status = os.fstat(fd)
-            found = examine_trusted(fd, status, key, trust, trusts_shard)
+            found = examine_trusted(store, fd, status, key)
         except OSError as raised:
             let_pass(raised)
             found = UNREADABLE
         finally:
             os.close(fd)
-        if not isinstance(found, str) and not admits(found.header):
+        if not isinstance(found, str) and not store.admits(found.header):
             found = REVOKED
         if isinstance(found, str):
             reject(found)
             continue
         # Of a layer's files the permission says nothing: an installer may have set it.
-        proven = status.st_mode & stat.S_IXUSR != 0 and not layer
-        found.lies(path, layer, proven, partial(_later, path, trust, (found.size, found.digest)))
+        proven = status.st_mode & stat.S_IXUSR != 0 and not store.layer
+        found.lies(path, store.layer, proven, partial(_later, path, store.trust, (found.size, found.digest)))
         yield found
 
 
-def examine_trusted(
-    fd: int, status: os.stat_result, key: str, trust: Trust, trusts_shard: Callable[[str], bool]
-) -> Entry | str:
+def examine_trusted(store: Opened, fd: int, status: os.stat_result, key: str) -> Entry | str:
     """Like :func:`nbcache.store.entry.examine`, of an open file with this status that has to be a key's and trusted."""
     try:
-        if not trust.allows(status, fd) or not trusts_shard(key[: layout.SHARD]):
+        if not store.trust.allows(status, fd) or not store.trusts_shard(key[: layout.SHARD]):
             return UNTRUSTED
         found = examine_open(fd, status.st_size)
     except (OSError, ValueError) as raised:
