@@ -272,7 +272,9 @@ def failure(root: str, key: str, scope: str = "") -> Failure | None:
 
 def failures(root: str) -> list[Failure]:
     """Return all of them, the newest first."""
-    found = [_read_failure(path) for path in _failure_paths(root)]
+    found: list[Failure | None] = []
+    with suppressed(OSError), Folder(root, layout.FAILED) as folder:
+        found = [_read_failure(f"{root}/{layout.FAILED}/{item.name}") for item in folder.json_files()]
     return sorted((each for each in found if each is not None), key=lambda each: -each.created)
 
 
@@ -297,12 +299,6 @@ def forget_failure(root: str, key: str, scope: str = "") -> None:
 def forget_own_failure(root: str, key: str, scope: str) -> None:
     """What was said to those who ask from one environment isn't said any more."""
     folders.remove(f"{root}/{layout.FAILED}/{key}.{scope}{SUFFIX}")
-
-
-def _failure_paths(root: str) -> list[str]:
-    with suppressed(OSError), Folder(root, layout.FAILED) as folder:
-        return [f"{root}/{layout.FAILED}/{item.name}" for item in folder.json_files()]
-    return []
 
 
 def _write_failure(root: str, name: str, failure: Failure) -> None:
