@@ -6,7 +6,6 @@ As `nbcache.client.session` does for functions: whatever goes wrong in here is a
 from __future__ import annotations
 
 import functools
-import logging
 from typing import TYPE_CHECKING, Any, cast
 
 from nbcache.passing_exceptions import let_pass
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from nbcache.glue.cuda.units import CudaUnit
     from nbcache.glue.entries.meta import Packed
     from nbcache.glue.keys.key_maker import KeyMaker
-
-_log = logging.getLogger("nbcache")
 
 
 class Kernels:
@@ -54,10 +51,7 @@ class Kernels:
                 unit = identify()
                 unit.key  # noqa: B018  computed here so that it is known to exist
             except Unidentifiable as exc:
-                reason, name = str(exc), "a kernel" if unit is None else unit.name
-                session.counters.uncacheable(reason, name)
-                _log.debug("%s can't be cached: it depends on %s", name, reason)
-                session.open_frame(None, reason=reason)
+                session.open_frame(None, reason=session.uncacheable(exc, unit, "a kernel"))
                 return None
             found = session.lookup.kernel(unit, unpack)
             if found.result is None:
@@ -80,11 +74,8 @@ class Kernels:
         if frame is None or frame.unit is None or not session.enabled:
             return
         unit = cast("CudaUnit", frame.unit)
-        try:
+        with session.faults("publishing", unit):
             stored = session.saving.kernel(frame, unit, lambda: pack(unit, frame))
             if stored and len(self.frames) == 1:
                 session.record(unit)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            session.fault("publishing", unit)
         unit.forget()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nbcache.client.cold_start import ColdStart
     from nbcache.client.progress import Progress
-    from nbcache.client.waiting_account import Patience, Wait
+    from nbcache.client.waiting_account import Wait
     from nbcache.config import Settings
     from nbcache.counting import Counters
     from nbcache.glue.keys.units import Unit
@@ -140,10 +140,6 @@ class Elsewhere:
 
         return told
 
-    def _tell_waiting(self, unit: Unit) -> None:
-        if self._progress is not None:
-            self._progress.says("waiting for", unit.name)
-
     def _came(self, load: Callable[[], Any | None], wait: Wait) -> Any | None:
         before = self._counters.saved_seconds
         found = load()
@@ -193,7 +189,8 @@ class Elsewhere:
         watch = waiting_account.Watch(lambda: self._progress_of(unit.key))
         pace = waiting_account.Pace(self._expected.get((unit.name, unit.signature_text)))
         while wait.left > 0 and not pace.lags(watch.last, gives_way=self._daemons.gives_way(unit.key)):
-            self._tell_waiting(unit)
+            if self._progress is not None:
+                self._progress.says("waiting for", unit.name)
             wait.sleep(pause)
             # Of many who wait, each look costs whoever builds.
             pause = min(pause * 1.5, max(longest, min(_SELDOM * wait.lasted, _SELDOM_SECONDS)))

@@ -39,19 +39,21 @@ def sum_up(path: str, counters: Counters) -> None:
     line = {name: counted[name] for name in ("start", "end", "pid", "argv0", "hit_count", "saved_seconds")}
     line |= {"misses": reasons.missed(counted), "uncacheable": reasons.uncacheable(counted)}
     line |= {name: counted[name] for name in ("builds_count", "built_seconds")}
+    _add_line("NBCACHE_STATS_LOG", path, json.dumps(line).encode)
+
+
+def _add_line(named: str, path: str, line: Callable[[], bytes]) -> None:
+    """Add a line to a file, *named* by a setting, that others add to as well; why it can't be is said once."""
     try:
-        _add_line(path, json.dumps(line).encode())
-    except OSError as exc:
+        data = line()
+        fd = regular_files.open_to_append(path, _MODE)
+        try:
+            regular_files.write(fd, data + b"\n")
+        finally:
+            os.close(fd)
+    except (OSError, BadRequestError) as exc:
         what = getattr(exc, "strerror", None) or exc
-        logs.once(_log, logging.WARNING, "NBCACHE_STATS_LOG=%s can't be written: %s", path, what)
-
-
-def _add_line(path: str, line: bytes) -> None:
-    fd = regular_files.open_to_append(path, _MODE)
-    try:
-        regular_files.write(fd, line + b"\n")
-    finally:
-        os.close(fd)
+        logs.once(_log, logging.WARNING, f"{named}=%s can't be written: %s", path, what)
 
 
 def noted(unit: Unit, counters: Counters | None) -> Request | None:
@@ -80,12 +82,8 @@ def _requested(
     try:
         return request_for(unit, explain=False, by_value=by_value, most=most)
     except UnaskableError as exc:
-        _log.log(
-            logging.DEBUG if quietly else logging.INFO,
-            "%s can't be requested from another process: %s",
-            unit.name,
-            exc,
-        )
+        level = logging.DEBUG if quietly else logging.INFO
+        _log.log(level, "%s can't be requested from another process: %s", unit.name, exc)
         if count is not None:
             count(str(exc))
         return None
@@ -94,18 +92,8 @@ def _requested(
 def append(path: str, unit: Unit) -> None:
     """Add a unit to a list. Any number of processes may: each line is one write. Never raises OSError."""
     request = _requested(unit)
-    if request is None:
-        return
-    try:
-        _add_line(path, request.line())
-    except (OSError, BadRequestError) as exc:
-        logs.once(
-            _log,
-            logging.WARNING,
-            "the warm list NBCACHE_RECORD=%s can't be written: %s",
-            path,
-            getattr(exc, "strerror", None) or exc,
-        )
+    if request is not None:
+        _add_line("the warm list NBCACHE_RECORD", path, request.line)
 
 
 def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True, most: int | None = None) -> Request:

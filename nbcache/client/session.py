@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from nbcache.client import logs
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nbcache.client.remote import Remote
     from nbcache.client.saving import Saving
     from nbcache.config import Settings
+    from nbcache.glue.cuda.units import CudaUnit
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.units import Unit
     from nbcache.store.directory import Store
@@ -222,14 +223,10 @@ class ClientSession:
         depth = len(self.frames)
         cres = self._load_unit(identify, stencil._targetctx)  # noqa: SLF001  the only name it has
         if cres is not None:
-            try:
+            with self.faults("loading"):
                 from nbcache.glue.entries.load import settle_stencil
 
                 settle_stencil(stencil, cres)
-            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                let_pass(raised)
-                self.fault("loading", None)
-            else:
                 return cres
         cres = build()
         if len(self.frames) > depth:
@@ -250,9 +247,7 @@ class ClientSession:
                     return None
                 unit.key  # noqa: B018  computed here so that it is known to exist
             except self._unidentifiable as exc:
-                name = "a function" if unit is None else unit.name
-                self.counters.uncacheable(str(exc), name)
-                _log.debug("%s can't be cached: it depends on %s", name, exc)
+                self.uncacheable(exc, unit)
                 return None
             found = self.lookup.overload(unit, target_context)
             if found.result is None:
@@ -297,11 +292,8 @@ class ClientSession:
         unit = cast("Unit | None", frame.unit) if frame is not None else None
         if not self.enabled or frame is None or unit is None or unit.owner is not owner:
             return
-        try:
+        with self.faults("publishing", unit):
             self.saving.literals_requested(frame, unit, tuple(sorted(positions)))
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            self.fault("publishing", unit)
 
     def loaded(self, owner: Any, entry_point: Any) -> Any:
         """The outermost compilation for *owner* is over: return what is to be called in the place of *entry_point*."""
@@ -342,14 +334,11 @@ class ClientSession:
         # The kernel may be a hit, which initialises nothing; building needs Numba's registries.
         cres.target_context.refresh()
         info = build()
-        try:
-            if unit is not None:
+        if unit is not None:
+            with self.faults("publishing"):
                 finish(info.library)
                 self._marks.keep_wrapper(cres.library, kind, (unit, info.library, info.name))
                 self.saving.library(unit, info.library, info.name, time.perf_counter() - started)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            self.fault("publishing", None)
         return info
 
     def runtime(self, target_context: Any, build: Callable[[], Any]) -> Any:
@@ -371,12 +360,9 @@ class ClientSession:
             unit = None
         started = time.perf_counter()
         library = build()
-        try:
-            if unit is not None:
+        if unit is not None:
+            with self.faults("publishing", unit):
                 self.saving.library(unit, library, "", time.perf_counter() - started)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            self.fault("publishing", unit)
         return library
 
     def _identify(self, owner: Any, sig: Any) -> Unit | str:
@@ -386,15 +372,19 @@ class ClientSession:
             unit = self._unit_for(self.maker, self.frames, owner, sig)
             unit.key  # noqa: B018  computed here so that it is known to exist
         except self._unidentifiable as exc:
-            reason, name = str(exc), "a function" if unit is None else unit.name
-            self.counters.uncacheable(reason, name)
-            _log.debug("%s can't be cached: it depends on %s", name, reason)
-            return reason
+            return self.uncacheable(exc, unit)
         if unit.kind == "dispatcher":
             owed = self.history.identified(unit)
             if owed is not None:
                 unit.stands_for(owed)
         return unit
+
+    def uncacheable(self, why: Exception, unit: Unit | CudaUnit | None, what: str = "a function") -> str:
+        """Count what has no identity, and of which there may be no unit; return why."""
+        reason, name = str(why), what if unit is None else unit.name
+        self.counters.uncacheable(reason, name)
+        _log.debug("%s can't be cached: it depends on %s", name, reason)
+        return reason
 
     def record(self, unit: Unit) -> None:
         """Add what the program itself asked for to the warm list, if there is one."""
@@ -414,16 +404,22 @@ class ClientSession:
         except Exception as raised:  # noqa: BLE001  a handler of the program's may raise what it likes
             let_pass(raised)
 
+    @contextmanager
+    def faults(self, doing: str, unit: Unit | CudaUnit | RuntimeUnit | None = None) -> Iterator[None]:
+        """What goes wrong inside is a fault, and the program goes on."""
+        try:
+            yield
+        except Exception as raised:  # noqa: BLE001  whatever it is
+            let_pass(raised)
+            self.fault(doing, unit)
+
     def leave(self) -> None:
         """Before the cache is switched off: see to it that what is loaded goes on as if it had been compiled."""
         if self.has_hits:
-            try:
+            with self.faults("switching off"):
                 self.history.keep_promises()
                 self.maker.choices.leave()
                 self.lookup.load_rest()
-            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                let_pass(raised)
-                self.fault("switching off", None)
 
     def finish(self) -> None:
         """At the end of the process: complete its usage record, tidy up the store now and then."""
