@@ -95,11 +95,6 @@ class Callback:
         return TypeError(f"{self.__name__} was not published for ({got}): it takes ({', '.join(self._arguments)})")
 
 
-def make(member: Member) -> Callback:
-    """The callback that a function of a manifest is."""
-    return Callback(member)
-
-
 def _c_type(name: str) -> Any:
     found = _TYPES.get(name)
     if found is None and name != "none":

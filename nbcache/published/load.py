@@ -217,7 +217,7 @@ def stored(
             return store.named.files.read(objects[manifest.codes.index(code)], manifest.name)
         return store.object_of(code.key, code.entry, manifest.name)
 
-    return Source(raw, manifest, store.named.files, object_of, restored, signers=signers)
+    return Source(raw, manifest, store.named.files, object_of, restored, signers)
 
 
 def restored(data: bytes) -> Any:

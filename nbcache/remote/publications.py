@@ -80,7 +80,7 @@ def admit(data: bytes, name: str, keyring: Keyring) -> Publication | str:
     if isinstance(right, str):
         return right
     problem = "" if found.manifest == WITHDRAWN else _problem(found, keyring)
-    return problem or found._replace(signed=tuple(map(_row, right)))
+    return problem or found._replace(signed=right)
 
 
 def _problem(found: Publication, keyring: Keyring) -> str:
@@ -95,10 +95,6 @@ def _problem(found: Publication, keyring: Keyring) -> str:
     wanted = {*manifest.needed, *(found.objects or ())}
     whole = len(found.objects or ()) == (0 if manifest.image is not None else len(manifest.codes))
     return "" if whole and wanted == set(found.files) else objects.DAMAGED
-
-
-def _row(signature: Signature) -> tuple[str, str, int, str]:
-    return signature.name, signature.public, signature.not_after, signature.value
 
 
 def _text(found: Publication) -> bytes:
@@ -261,7 +257,7 @@ class Publications:
             if bare.signed and not any(signing_keys.is_right(Signature(*each), text) for each in bare.signed):
                 raise PublicationError(bare.name, "it came signed as another version: push it from where it is from")
             return bare
-        signed = () if self._key is None else (_row(signing_keys.sign(self._key, _text(bare))),)
+        signed = () if self._key is None else (signing_keys.sign(self._key, _text(bare)),)
         return bare._replace(signed=signed)
 
 
