@@ -44,6 +44,15 @@ def open_to_append(path: str, mode: int) -> int:
     return fd
 
 
+def append(path: str, data: bytes, mode: int) -> None:
+    """Add to a regular file in one write, so that any number of processes may. Raises OSError."""
+    fd = open_to_append(path, mode)
+    try:
+        write(fd, data)
+    finally:
+        os.close(fd)
+
+
 def open_to_read(path: str) -> int:
     """Open a regular file to read it; return the descriptor. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

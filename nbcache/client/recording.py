@@ -45,12 +45,7 @@ def sum_up(path: str, counters: Counters) -> None:
 def _add_line(named: str, path: str, line: Callable[[], bytes]) -> None:
     """Add a line to a file, *named* by a setting, that others add to as well; why it can't be is said once."""
     try:
-        data = line()
-        fd = regular_files.open_to_append(path, _MODE)
-        try:
-            regular_files.write(fd, data + b"\n")
-        finally:
-            os.close(fd)
+        regular_files.append(path, line() + b"\n", _MODE)
     except (OSError, BadRequestError) as exc:
         what = getattr(exc, "strerror", None) or exc
         logs.once(_log, logging.WARNING, f"{named}=%s can't be written: %s", path, what)
