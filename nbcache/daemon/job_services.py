@@ -72,9 +72,9 @@ class Services:
         """Close what a job passed on, whatever that is. Raises OSError."""
         if fds:
             # Also that may have to wait for a file's server.
-            self._do(job, partial(_closed, fds), fds)
+            self._do(job, partial(channel.close_all, fds), fds)
 
-    def _do(self, job: Running, work: Callable[[], Callable[[], None]], fds: list[int]) -> None:
+    def _do(self, job: Running, work: Callable[[], Callable[[], None] | None], fds: list[int]) -> None:
         try:
             self._beside.do(job.call.ticket.asked, work)
         except OSError:
@@ -115,15 +115,6 @@ class Services:
             channel.close_all(fds)
 
 
-def _closed(fds: list[int]) -> Callable[[], None]:
-    channel.close_all(fds)
-    return _nothing
-
-
-def _nothing() -> None:
-    """What is left to be done about what was closed."""
-
-
 IDLE_SECONDS: Final = 5.0
 """How long a thread stays that has nothing to do [s]."""
 
@@ -135,11 +126,11 @@ class Beside:
         """*wake* is called, in any thread, when there is something to be settled."""
         self._wake = wake
         self._lock = threading.Lock()
-        self._waiting: dict[int, queue.SimpleQueue[Callable[[], Callable[[], None]]]] = {}
+        self._waiting: dict[int, queue.SimpleQueue[Callable[[], Callable[[], None] | None]]] = {}
         self._done: deque[Callable[[], None]] = deque()
 
-    def do(self, whose: int, work: Callable[[], Callable[[], None]]) -> None:
-        """Have *work* done after all else that is *whose* (a uid); what it returns is called by `settle`.
+    def do(self, whose: int, work: Callable[[], Callable[[], None] | None]) -> None:
+        """Have *work* done after all else that is *whose* (a uid); what it returns, if anything, is called by `settle`.
 
         Raises OSError where no thread can be made.
         """
@@ -172,5 +163,7 @@ class Beside:
                         del self._waiting[whose]
                         return
                 continue
-            self._done.append(work())
-            self._wake()
+            left = work()
+            if left is not None:
+                self._done.append(left)
+                self._wake()

@@ -99,11 +99,6 @@ def from_store(store: Store) -> Iterator[Wish]:
                 yield _wish(request._replace(settings=settings))
 
 
-def from_module(name: str) -> Wish:
-    """Everything in a module that is compiled when it is imported."""
-    return Wish(name, module=name)
-
-
 def for_processors(wishes: Iterable[Wish], cpus: Iterable[str]) -> list[Wish]:
     """Each wish once for each of these processors (:mod:`nbcache.processors`); what is for a GPU, once."""
     wishes = list(wishes)
