@@ -59,34 +59,25 @@ def noted(unit: Unit, counters: Counters | None) -> Request | None:
     """
     from nbcache.protocol import profiles
 
-    count = None if counters is None else counters.unasked
-    return _requested(unit, count, quietly=True, by_value=counters is not None, most=profiles.MAX_VALUE)
+    return _requested(unit, logging.DEBUG, counters, by_value=counters is not None, most=profiles.MAX_VALUE)
 
 
-def _requested(
-    unit: Unit,
-    count: Callable[[str], None] | None = None,
-    *,
-    quietly: bool = False,
-    by_value: bool = True,
-    most: int | None = None,
-) -> Request | None:
-    """A unit as a request; None, a line in the log, and *count* called with the reason, for what can't be asked for."""
+def _requested(unit: Unit, level: int, counters: Counters | None = None, **limits: Any) -> Request | None:
+    """A unit as a request; None and a line in the log for what can't be asked for, which *counters* count."""
     from nbcache.glue.requests.requested import UnaskableError
 
     try:
-        return request_for(unit, explain=False, by_value=by_value, most=most)
+        return request_for(unit, explain=False, **limits)
     except UnaskableError as exc:
-        level = logging.DEBUG if quietly else logging.INFO
         _log.log(level, "%s can't be requested from another process: %s", unit.name, exc)
-        if count is not None:
-            count(str(exc))
+        if counters is not None:
+            counters.unasked(str(exc))
         return None
 
 
 def append(path: str, unit: Unit) -> None:
     """Add a unit to a list. Any number of processes may: each line is one write. Never raises OSError."""
-    request = _requested(unit)
+    request = _requested(unit, logging.INFO)
     if request is not None:
         _add_line("the warm list NBCACHE_RECORD", path, request.line)
 
