@@ -8,9 +8,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, cast
 
-from nbcache.passing_exceptions import let_pass
-from nbcache.store import reasons
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -40,33 +37,8 @@ class Kernels:
 
         *identify* may raise Unidentifiable. Raises what a warning's filters say has to be raised.
         """
-        from nbcache.glue.identity.node import Unidentifiable
-
-        session = self._session
-        if not session.enabled:
-            return None
-        unit: CudaUnit | None = None
-        try:
-            try:
-                unit = identify()
-                unit.key  # noqa: B018  computed here so that it is known to exist
-            except Unidentifiable as exc:
-                session.open_frame(None, reason=session.uncacheable(exc, unit, "a kernel"))
-                return None
-            found = session.lookup.kernel(unit, unpack)
-            if found.result is None:
-                look_up = functools.partial(session.lookup.kernel, unit, unpack, waited=True)
-                found = session.from_elsewhere(unit, look_up, found)
-            if found.result is None:
-                session.open_frame(unit)
-            elif not len(self.frames):
-                session.record(unit)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            session.fault("looking up", unit)
-            session.open_frame(None, reason=reasons.INTERNAL)
-            return None
-        return found.with_warnings()
+        look_up = functools.partial(self._session.lookup.kernel, unpack=unpack)
+        return self._session.find(identify, look_up, "a kernel")
 
     def keep_kernel(self, pack: Callable[[CudaUnit, Frame], Packed]) -> None:
         """The compilation of the innermost frame succeeded: publish what *pack* makes of it."""

@@ -20,17 +20,19 @@ from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeVar
 
     from nbcache.client.elsewhere import Elsewhere
     from nbcache.client.lookup import Found
     from nbcache.client.remote import Remote
     from nbcache.client.saving import Saving
     from nbcache.config import Settings
-    from nbcache.glue.cuda.units import CudaUnit
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.units import Unit
     from nbcache.store.directory import Store
     from nbcache.store.entry import Entry
+
+    U = TypeVar("U", bound=Unit)
 
 _log = logging.getLogger("nbcache")
 
@@ -113,36 +115,39 @@ class ClientSession:
         return self.lookup.entries(key)
 
     def load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
-        """A CompileResult or LiteralsRequested, or None with a frame opened for the compilation that follows.
+        """A CompileResult or LiteralsRequested, or None: see :meth:`find`."""
+        look_up = functools.partial(self.lookup.overload, target_context=target_context)
+        return self.find(functools.partial(self._identify, owner, sig), look_up)
 
-        Raises what a warning's filters say has to be raised.
+    def _identify(self, owner: Any, sig: Any) -> Unit:
+        self.maker.prepare()
+        return self._unit_for(self.maker, self.frames, owner, sig)
+
+    def find(self, identify: Callable[[], U], look_up: Callable[..., Found], what: str = "a function") -> Any | None:
+        """What *look_up* finds for the unit that *identify* returns, or None with a frame opened for the compilation
+        that follows.
+
+        *identify* may raise Unidentifiable. Raises what a warning's filters say has to be raised.
         """
         if not self.enabled:
             return None
-        unit = None
+        unit: U | None = None
         try:
-            unit = self._identify(owner, sig)
-            if isinstance(unit, str):
-                self.open_frame(None, reason=unit)
+            try:
+                unit = identify()
+                unit.key  # noqa: B018  computed here so that it is known to exist
+            except self._unidentifiable as exc:
+                self.open_frame(None, reason=self.uncacheable(exc, unit, what))
                 return None
-            found = self.lookup.overload(unit, target_context)
+            owed = self.history.identified(unit) if unit.kind == "dispatcher" else None
+            if owed is not None:
+                unit.stands_for(owed)
+            found = look_up(unit)
             if found.result is None and unit.of_the_past:
-                from nbcache.glue.identity.dispatcher_past import lose
-
-                # An overload that a hit promised, and what it was made from is no more; better than none.
-                _log.info(
-                    "%s: compiling an overload that a loaded function relied on and that can no longer be loaded",
-                    unit.name,
-                )
-                if not found.is_checked:
-                    self.counters.miss(found.reason)
-                lose(unit.owner, unit.args)
-                # Callers can't be stored either: they would pass for what was built upon the one that is lost.
-                self.open_frame(None, reason="what it was made from changed", taint=True)
+                self._lose(unit, found)
                 return None
             if found.result is None and not found.is_checked:
-                look_up = functools.partial(self.lookup.overload, unit, target_context, waited=True)
-                found = self.from_elsewhere(unit, look_up, found)
+                found = self.from_elsewhere(unit, functools.partial(look_up, unit, waited=True), found)
             if found.result is None:
                 self.open_frame(unit)
             elif not len(self.frames):
@@ -155,6 +160,19 @@ class ClientSession:
             self.open_frame(None, reason=reasons.INTERNAL)
             return None
         return found.with_warnings()
+
+    def _lose(self, unit: Unit, missed: Found) -> None:
+        """An overload that a hit promised, and what it was made from is no more: open a frame; better than none."""
+        from nbcache.glue.identity.dispatcher_past import lose
+
+        _log.info(
+            "%s: compiling an overload that a loaded function relied on and that can no longer be loaded", unit.name
+        )
+        if not missed.is_checked:
+            self.counters.miss(missed.reason)
+        lose(unit.owner, unit.args)
+        # Callers can't be stored either: they would pass for what was built upon the one that is lost.
+        self.open_frame(None, reason="what it was made from changed", taint=True)
 
     def from_elsewhere(self, unit: Unit, look_up: Callable[[], Found], missed: Found) -> Found:
         """What a daemon builds, or another process is building; *look_up* finds it then.
@@ -365,21 +383,7 @@ class ClientSession:
                 self.saving.library(unit, library, "", time.perf_counter() - started)
         return library
 
-    def _identify(self, owner: Any, sig: Any) -> Unit | str:
-        self.maker.prepare()
-        unit = None
-        try:
-            unit = self._unit_for(self.maker, self.frames, owner, sig)
-            unit.key  # noqa: B018  computed here so that it is known to exist
-        except self._unidentifiable as exc:
-            return self.uncacheable(exc, unit)
-        if unit.kind == "dispatcher":
-            owed = self.history.identified(unit)
-            if owed is not None:
-                unit.stands_for(owed)
-        return unit
-
-    def uncacheable(self, why: Exception, unit: Unit | CudaUnit | None, what: str = "a function") -> str:
+    def uncacheable(self, why: Exception, unit: Unit | None, what: str = "a function") -> str:
         """Count what has no identity, and of which there may be no unit; return why."""
         reason, name = str(why), what if unit is None else unit.name
         self.counters.uncacheable(reason, name)
@@ -405,7 +409,7 @@ class ClientSession:
             let_pass(raised)
 
     @contextmanager
-    def faults(self, doing: str, unit: Unit | CudaUnit | RuntimeUnit | None = None) -> Iterator[None]:
+    def faults(self, doing: str, unit: Unit | RuntimeUnit | None = None) -> Iterator[None]:
         """What goes wrong inside is a fault, and the program goes on."""
         try:
             yield
