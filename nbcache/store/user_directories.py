@@ -72,7 +72,9 @@ def own(root: str, where: str) -> str | None:
 
 def owner(name: str, status: os.stat_result) -> int | None:
     """Return whose directory of this name and status it is; None if it is nobody's."""
-    return status.st_uid if stat.S_ISDIR(status.st_mode) and named(name) == status.st_uid else None
+    named = _NAME.fullmatch(name)
+    right = named is not None and stat.S_ISDIR(status.st_mode) and int(named[1]) == status.st_uid
+    return status.st_uid if right else None
 
 
 def named(name: str) -> int | None:
