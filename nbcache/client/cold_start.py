@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from nbcache.config import AUTO_JOBS
+from nbcache.config import AUTO_JOBS, Settings
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import opened, os, time
 from nbcache.protocol import helper, profiles, spool
@@ -21,7 +21,6 @@ from nbcache.protocol import helper, profiles, spool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nbcache.config import Settings
     from nbcache.glue.keys.units import Unit
     from nbcache.protocol.profiles import Profile
     from nbcache.store.directory import Store

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import other_processes
 from nbcache.client import waiting_account
-from nbcache.client.waiting_account import Patience
+from nbcache.client.waiting_account import Patience, Wait
 from nbcache.process import os, time
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from nbcache.client.cold_start import ColdStart
     from nbcache.client.progress import Progress
-    from nbcache.client.waiting_account import Wait
     from nbcache.config import Settings
     from nbcache.counting import Counters
     from nbcache.glue.keys.units import Unit

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.protocol import profiles, requests, sources
-from nbcache.protocol.profiles import Head, Unit
+from nbcache.protocol.profiles import Head, Profile, Unit
 from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit as KeyedUnit
-    from nbcache.protocol.profiles import Profile
     from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from nbcache import regular_files
 from nbcache.client import logs
 from nbcache.process import os
-from nbcache.protocol.requests import BadRequestError
+from nbcache.protocol.requests import BadRequestError, Request
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
     from nbcache.protocol.profiles import Head
-    from nbcache.protocol.requests import Request
 
 _log = logging.getLogger("nbcache")
 _MODE = 0o644

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.daemon import failures, housekeeping, interpreters, job_functions, lanes, whose_turn
 from nbcache.daemon.cluster import Farm, exposure
-from nbcache.daemon.confinement import Uids
+from nbcache.daemon.confinement import Confinement, Uids
 from nbcache.daemon.interpreters import Judging
 from nbcache.daemon.job_run import FarmError
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Pools
 from nbcache.daemon.publisher import Claims, Publisher, Ticket
 from nbcache.daemon.remote_builds import Remote
-from nbcache.daemon.shared_parts import Sparing
+from nbcache.daemon.shared_parts import Commons, Sparing
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
 from nbcache.protocol import spool
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
-    from nbcache.daemon.confinement import Confinement
     from nbcache.daemon.presence import Presence
-    from nbcache.daemon.shared_parts import Commons
     from nbcache.daemon.whose_turn import Job
 
 _log = logging.getLogger("nbcache")

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import config, environ
 from nbcache.daemon import channel
-from nbcache.daemon.job_run import NEVER, CrashError, FarmError, InterpreterError
+from nbcache.daemon.job_run import NEVER, CrashError, FarmError, InterpreterError, Running
 from nbcache.daemon.job_services import Services
-from nbcache.daemon.pool import MODULES, ForkingPool, Limits, name_of
+from nbcache.daemon.pool import MODULES, Confining, ForkingPool, Limits, name_of
 from nbcache.daemon.supervisor import Interpreter
 from nbcache.grammar import Malformed, number, text, up_to
 from nbcache.one_line import one_line
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from nbcache.config import Settings
-    from nbcache.daemon.job_run import Running
-    from nbcache.daemon.pool import Confining
     from nbcache.daemon.publisher import Publisher, Ticket
     from nbcache.store.directory import Store
 

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from nbcache.daemon.shared_parts import Stock
+from nbcache.daemon.shared_parts import Commons, Stock
 from nbcache.one_line import one_line
 from nbcache.protocol import heartbeats, requests, spool
 from nbcache.store import evict, first_askers, layout, listing, pins, quarantine, upkeep, usage_sums
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.daemon.audit import Audit
-    from nbcache.daemon.shared_parts import Commons
     from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
     from nbcache.store.entry import Entry

@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Final
 from nbcache import environ
 from nbcache.daemon import interpreter_boot, job_side
 from nbcache.importing import Paths
-from nbcache.secret import revealed
+from nbcache.secret import Secret, revealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nbcache.config import Settings
     from nbcache.file_trust import Trust
-    from nbcache.secret import Secret
 
 _EARLY: Final = ("encodings", "collections", "ctypes", "importlib", "json", "logging", "re", "lib-dynload")
 """The packages of Python's library that are imported before its files are judged one by one."""

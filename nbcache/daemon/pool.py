@@ -26,7 +26,7 @@ from nbcache.daemon import interpreter_boot
 from nbcache.daemon.confinement import Confinement
 from nbcache.daemon.job_run import NEVER, Call, CrashError, InterpreterError, JobError
 from nbcache.daemon.job_services import Beside, Services
-from nbcache.daemon.publisher import MAX_BYTES, Ticket
+from nbcache.daemon.publisher import MAX_BYTES, Publisher, Ticket
 from nbcache.daemon.scratch import Scratch
 from nbcache.daemon.supervisor import Interpreter, started_in_time
 from nbcache.store import reasons
@@ -34,7 +34,6 @@ from nbcache.store import reasons
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from nbcache.daemon.publisher import Publisher
     from nbcache.file_trust import Trust
 
 __all__ = ["Confining", "CrashError", "ForkingPool", "InterpreterError", "JobError", "Limits", "Pools"]

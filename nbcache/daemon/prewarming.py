@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from concurrent.futures import as_completed
+from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +23,6 @@ from nbcache.protocol.requests import BadRequestError, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from concurrent.futures import Future
 
     from nbcache.config import Settings
     from nbcache.store.directory import Store

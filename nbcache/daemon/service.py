@@ -28,7 +28,7 @@ from nbcache.daemon.building import Building
 from nbcache.daemon.failures import Answers
 from nbcache.daemon.housekeeping import Housekeeping
 from nbcache.daemon.intake import Intake, Watch
-from nbcache.daemon.presence import NEWS_SECONDS, Presence
+from nbcache.daemon.presence import NEWS_SECONDS, Notifier, Presence
 from nbcache.daemon.saved_files import Saves
 from nbcache.daemon.shared_parts import Commons, Options, Problems, Sparing
 from nbcache.daemon.whose_turn import Job, Jobs
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.config import Settings
-    from nbcache.daemon.presence import Notifier
     from nbcache.protocol.requests import Request
     from nbcache.protocol.spool import Waiting
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache import other_processes
 from nbcache.daemon import channel, linux_calls
 from nbcache.daemon.channel import BadMessageError, Channel
-from nbcache.daemon.job_run import NEVER, CrashError, Errors, InterpreterError, JobError, Running, ending
+from nbcache.daemon.job_run import NEVER, Call, CrashError, Errors, InterpreterError, JobError, Running, ending
 from nbcache.daemon.publisher import Ticket
 from nbcache.daemon.zygote import PROTOCOL_VERSION
 from nbcache.grammar import up_to
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Mapping
 
-    from nbcache.daemon.job_run import Call
     from nbcache.daemon.job_services import Services
 
 _log = logging.getLogger("nbcache")

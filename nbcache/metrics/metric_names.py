@@ -18,7 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.utils import floatToGoString
 
 import nbcache
-from nbcache.metrics.meter import Distribution
+from nbcache.metrics.meter import Distribution, Reading
 from nbcache.one_line import one_line
 from nbcache.store import reasons
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from nbcache.metrics.meter import Reading
     from nbcache.metrics.store_scan import Look
     from nbcache.store.usage import Record
 

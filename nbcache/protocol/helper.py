@@ -38,7 +38,7 @@ from nbcache.grammar import Malformed, choice, record
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.records import Record
-from nbcache.secret import revealed
+from nbcache.secret import Secret, revealed
 from nbcache.setting_syntax import SECRET, read
 from nbcache.store import reasons
 
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.config import Settings
-    from nbcache.secret import Secret
 
 T = TypeVar("T")
 VERSION: Final = 3

@@ -31,23 +31,19 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache.errors import PASSING
-from nbcache.file_trust import OPEN_FLAGS
+from nbcache.file_trust import OPEN_FLAGS, Trust
 from nbcache.grammar import document, record
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.protocol import requests
-from nbcache.protocol.requests import BadRequestError
+from nbcache.protocol.requests import BadRequestError, Request
 from nbcache.records import Record
 from nbcache.store import atomic, content, folders, layout, user_directories
 from nbcache.store.content import read_up_to
 from nbcache.store.folders import Folder
-
-if TYPE_CHECKING:
-    from nbcache.file_trust import Trust
-    from nbcache.protocol.requests import Request
 
 FAILURE_VERSION: Final = 1
 SUFFIX: Final = ".json"

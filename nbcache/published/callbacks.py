@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from nbcache.published.members import function_of
-
-if TYPE_CHECKING:
-    from nbcache.published.members import Member
+from nbcache.published.members import Member, function_of
 
 _TYPES: Final[dict[str, Any]] = {
     "none": None,

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.passing_exceptions import suppressed
 from nbcache.published import argtypes
 from nbcache.published.environments import constant
-from nbcache.published.members import function_of
+from nbcache.published.members import Member, function_of
 from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nbcache.published.members import Member
 
 _OMITTED: Final = object()
 _DEFAULT: Final = ("omitted",)

@@ -40,12 +40,11 @@ import numpy as np
 
 from nbcache.passing_exceptions import errors, let_pass
 from nbcache.process import memory_file
-from nbcache.protocol.manifests import ADDRESS_SIZE, ImageFacts
+from nbcache.protocol.manifests import ADDRESS_SIZE, ImageFacts, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from nbcache.protocol.manifests import Slot
 
 _READ: Final = 1  # PROT_READ
 # Of Linux's magic.h and the filesystems' own headers: bcachefs, btrfs, ext2 to ext4, f2fs, overlayfs, ramfs, tmpfs,

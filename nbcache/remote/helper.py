@@ -28,7 +28,7 @@ from nbcache.client import logs
 from nbcache.errors import NbcacheError, RemoteError
 from nbcache.grammar import Malformed
 from nbcache.protocol import helper as protocol
-from nbcache.protocol.helper import Answer
+from nbcache.protocol.helper import Answer, Question
 from nbcache.remote.publications import Publications
 from nbcache.remote.reading import Reading
 from nbcache.remote.tiers import Tier
@@ -39,7 +39,6 @@ from nbcache.store.opened import Refusal
 
 if TYPE_CHECKING:
     from nbcache.config import Settings
-    from nbcache.protocol.helper import Question
 
 _log = logging.getLogger("nbcache")
 IDLE_SECONDS: Final = 600.0

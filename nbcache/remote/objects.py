@@ -53,7 +53,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from nbcache import signing_keys
 from nbcache.errors import EntryError
 from nbcache.grammar import choice, record, row, several, text, up_to, whole
-from nbcache.keyring import Signature
+from nbcache.keyring import Keyring, Signature
 from nbcache.records import Record
 from nbcache.store import entry, layout
 
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-    from nbcache.keyring import Keyring
     from nbcache.signing_keys import SecretKey
     from nbcache.store.entry import Entry, Header
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache import signing_keys
 from nbcache.errors import EntryError, ManifestError, NotPublishedError, PublicationError
-from nbcache.keyring import Signature
+from nbcache.keyring import Keyring, Signature
 from nbcache.protocol import helper, manifests
 from nbcache.protocol.helper import Answer
 from nbcache.remote import objects
@@ -41,7 +41,6 @@ from nbcache.store.publication import WITHDRAWN, Publication
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nbcache.keyring import Keyring
     from nbcache.remote.tiers import Tier
     from nbcache.signing_keys import SecretKey
     from nbcache.store.directory import Store

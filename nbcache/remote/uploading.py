@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nbcache.errors import EntryError
 from nbcache.remote import objects
-from nbcache.remote.tiers import Got
+from nbcache.remote.tiers import Got, Tier
 from nbcache.store import entry, layout, quarantine
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from nbcache.keyring import Keyring
     from nbcache.remote.objects import Head
-    from nbcache.remote.tiers import Tier
     from nbcache.signing_keys import SecretKey
     from nbcache.store.directory import Store
     from nbcache.store.entry import Header

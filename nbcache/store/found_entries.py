@@ -12,7 +12,7 @@ from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os
 from nbcache.store import entry, layout
 from nbcache.store.content import reading
-from nbcache.store.entry import OTHER_KEY, REVOKED, UNREADABLE, UNTRUSTED, examine_open, pread_exactly
+from nbcache.store.entry import OTHER_KEY, REVOKED, UNREADABLE, UNTRUSTED, Entry, examine_open, pread_exactly
 
 GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 """What says that nothing is there."""
@@ -20,7 +20,6 @@ GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nbcache.store.entry import Entry
     from nbcache.store.opened import Opened
 
 

@@ -24,13 +24,12 @@ from nbcache.process import os, time
 from nbcache.records import Record
 from nbcache.store import atomic, first_calls, layout, user_directories
 from nbcache.store.content import read_up_to, reading
-from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
+from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from nbcache.file_trust import Trust
-    from nbcache.store.entry import Entry
     from nbcache.store.folders import Folder
 
 CRASHES: Final = first_calls.PLACES
