@@ -10,7 +10,7 @@ import stat
 from contextlib import suppress
 from typing import Final
 
-from nbcache.process import os
+from nbcache.process import closing, os
 
 WRITER_SECONDS: Final = 5.0
 """How long it may take until something comes out of a FIFO [s]."""
@@ -46,11 +46,8 @@ def open_to_append(path: str, mode: int) -> int:
 
 def append(path: str, data: bytes, mode: int) -> None:
     """Add to a regular file in one write, so that any number of processes may. Raises OSError."""
-    fd = open_to_append(path, mode)
-    try:
+    with closing(open_to_append(path, mode)) as fd:
         write(fd, data)
-    finally:
-        os.close(fd)
 
 
 def open_to_read(path: str) -> int:

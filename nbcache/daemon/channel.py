@@ -22,7 +22,7 @@ from array import array
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.process import memory_file
+from nbcache.process import closing, memory_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,12 +140,9 @@ def close_all(fds: list[int]) -> None:
 @contextmanager
 def sealed(data: bytes | memoryview) -> Iterator[int]:
     """Open a file in memory that holds ``data`` and can't be changed; a descriptor. Raises OSError."""
-    fd = memory_file("nbcache", data, sealable=True)
-    try:
+    with closing(memory_file("nbcache", data, sealable=True)) as fd:
         fcntl.fcntl(fd, _ADD_SEALS, _SEALED)
         yield fd
-    finally:
-        os.close(fd)
 
 
 def unsealed(fds: list[int], most: int) -> bytes:

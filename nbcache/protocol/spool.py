@@ -37,7 +37,7 @@ from nbcache.errors import PASSING
 from nbcache.file_trust import OPEN_FLAGS, Trust
 from nbcache.grammar import document, record
 from nbcache.passing_exceptions import let_pass, suppressed
-from nbcache.process import os, time
+from nbcache.process import closing, os, time
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError, Request
 from nbcache.records import Record
@@ -189,10 +189,8 @@ def take(waiting: Waiting, trust: Trust) -> Request | str | None:
         except OSError as error:
             let_pass(error)
             return None if error.errno in PASSING else f"it can't be opened: {error.strerror or error}"
-        try:
+        with closing(fd):
             return _read(fd, waiting, folder, trust)
-        finally:
-            os.close(fd)
 
 
 def _read(fd: int, waiting: Waiting, folder: Folder, trust: Trust) -> Request | str | None:
