@@ -25,6 +25,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import logging
+import re
 import socket
 import stat
 import threading
@@ -341,8 +342,4 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 def _unescape(text: str) -> str:
     """Undo the kernel's octal escapes of space, tab, newline and backslash."""
-    if "\\" not in text:
-        return text
-    for code in ("040", "011", "012"):
-        text = text.replace(f"\\{code}", chr(int(code, 8)))
-    return text.replace("\\134", "\\")
+    return re.sub(r"\\(040|011|012|134)", lambda code: chr(int(code[1], 8)), text)
