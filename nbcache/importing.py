@@ -54,8 +54,7 @@ class Paths:
         fd, real = self._open(path, _MOST_LINKS, named=True)
         if os.path.dirname(real) not in self._strict and os.fstat(fd).st_nlink != 1:
             os.close(fd)
-            msg = "has a second name (a hard link)"
-            raise ValueError(msg)
+            raise ValueError("has a second name (a hard link)")
         return fd
 
     def directory(self, path: str) -> str:

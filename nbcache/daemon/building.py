@@ -210,8 +210,7 @@ class Building:
         commons, trust = self._commons, self._commons.store.trust
         problem = self._judging.problem(interpreter)
         if problem is not None:
-            msg = f"the interpreter {interpreter} {problem}"
-            raise NbcacheError(msg)
+            raise NbcacheError(f"the interpreter {interpreter} {problem}")
         environment = interpreters.environment(trust, commons.settings, numba_settings, kernels=kernels)
         return ForkingPool(
             interpreter, commons.store.path, environment, self._here, commons.options.limits,

@@ -159,7 +159,6 @@ def unsealed(fds: list[int], most: int) -> bytes:
             content += part
         return bytes(content)
     except OSError as error:
-        msg = f"what came along can't be read as a file in memory: {error}"
-        raise BadMessageError(msg) from error
+        raise BadMessageError(f"what came along can't be read as a file in memory: {error}") from error
     finally:
         close_all(fds)

@@ -44,8 +44,7 @@ class CachePlugin(WorkerPlugin):  # type: ignore[misc]  # distributed has no typ
         """
         path = os.fspath(dir)
         if not os.path.isabs(path):
-            msg = f"CachePlugin: {path!r} is relative; workers have working directories of their own"
-            raise ValueError(msg)
+            raise ValueError(f"CachePlugin: {path!r} is relative; workers have working directories of their own")
         given = {**settings, "dir": path}
         self._settings: dict[str, Any] = {name: _read(name, value) for name, value in given.items()}
 
@@ -71,8 +70,7 @@ class CachePlugin(WorkerPlugin):  # type: ignore[misc]  # distributed has no typ
 
 def _read(name: str, value: object) -> object:
     if name not in READERS:
-        msg = f"CachePlugin: {name!r} is not a setting; known are {', '.join(config.NAMES)}"
-        raise ValueError(msg)
+        raise ValueError(f"CachePlugin: {name!r} is not a setting; known are {', '.join(config.NAMES)}")
     try:
         # A tuple is what Python has for a list.
         return read(name, list(value) if isinstance(value, (tuple, set, frozenset)) else value)

@@ -153,8 +153,7 @@ class _UserStore:
         def make(interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
             problem = interpreters.problem(interpreter, store.trust)
             if problem is not None:
-                msg = f"the interpreter {interpreter} on {os.uname().nodename} {problem}"
-                raise NbcacheError(msg)
+                raise NbcacheError(f"the interpreter {interpreter} on {os.uname().nodename} {problem}")
             # As whoever this worker runs: any task of the cluster may do as much.
             environment = interpreters.environment(store.trust, settings, numba_settings, kernels=kernels)
             return ForkingPool(

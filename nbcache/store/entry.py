@@ -216,19 +216,15 @@ def encode(header: Header, sections: Mapping[str, bytes]) -> bytes:
     try:
         text = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"the header can't be written as JSON: {error}"
-        raise errors.EntryError(msg) from error
+        raise errors.EntryError(f"the header can't be written as JSON: {error}") from error
     if _read_header(text) is None:
-        msg = "a field of the header has the wrong type"
-        raise errors.EntryError(msg)
+        raise errors.EntryError("a field of the header has the wrong type")
     if len(text) > MAX_HEADER:
-        msg = f"the header is too large: {len(text)} bytes"
-        raise errors.EntryError(msg)
+        raise errors.EntryError(f"the header is too large: {len(text)} bytes")
     fixed = _FIXED.pack(MAGIC, FORMAT_VERSION, len(text))
     data = b"".join([fixed, _digest(fixed, text), text, *(sections[name] for name in names)])
     if len(data) > MAX_ENTRY:
-        msg = f"the entry is too large: {len(data)} bytes"
-        raise errors.EntryError(msg)
+        raise errors.EntryError(f"the entry is too large: {len(data)} bytes")
     return data
 
 
