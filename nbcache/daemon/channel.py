@@ -19,13 +19,11 @@ import os
 import socket
 import struct
 from array import array
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache.process import closing, memory_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 MAX_MESSAGE: Final = 1 << 16
 """The longest message [bytes]."""

@@ -7,12 +7,14 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache import environ
+from nbcache.config import Settings
 from nbcache.daemon import failures, interpreter_boot, interpreters, job_functions
 from nbcache.daemon.cluster import Farm
 from nbcache.daemon.job_run import FarmError
@@ -20,12 +22,7 @@ from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Li
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from nbcache.config import Settings
-    from nbcache.store.directory import Store
+from nbcache.store.directory import Store
 
 FARM_SECONDS: Final = 120.0
 """How long a cluster may take to show a worker that fits [s]: each has to import Numba first."""

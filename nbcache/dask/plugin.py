@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from distributed import WorkerPlugin
+from distributed import Worker, WorkerPlugin
 
 from nbcache import config
 from nbcache.client import hook, logs
 from nbcache.secret import revealed
 from nbcache.setting_syntax import READERS, SECRET, read
-
-if TYPE_CHECKING:
-    from distributed import Worker
 
 _log = logging.getLogger("nbcache")
 _SOURCE: Final = "nbcache.dask.CachePlugin"

@@ -18,8 +18,9 @@ import shutil
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import distributed
 
@@ -35,10 +36,6 @@ from nbcache.file_trust import Trust
 from nbcache.setting_syntax import read
 from nbcache.store import entry, tree
 from nbcache.store.directory import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 TELL_SECONDS: Final = 0.25
 """How often a job's progress is told [s]."""

@@ -18,13 +18,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import filelock
 
 import nbcache
 from nbcache import signing_keys
 from nbcache.client import logs
+from nbcache.config import Settings
 from nbcache.errors import NbcacheError, RemoteError
 from nbcache.grammar import Malformed
 from nbcache.protocol import helper as protocol
@@ -36,9 +37,6 @@ from nbcache.remote.uploading import Uploading
 from nbcache.store import layout
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
-
-if TYPE_CHECKING:
-    from nbcache.config import Settings
 
 _log = logging.getLogger("nbcache")
 IDLE_SECONDS: Final = 600.0
