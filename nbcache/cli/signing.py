@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache import signing_keys
 from nbcache.cli.store_option import settings_of
@@ -12,9 +13,6 @@ from nbcache.keyring import Keyring
 from nbcache.remote import bundles, objects
 from nbcache.secret import Secret, revealed
 from nbcache.setting_syntax import what_exists
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def key(args: argparse.Namespace) -> int:

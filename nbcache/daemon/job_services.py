@@ -10,20 +10,17 @@ import os
 import queue
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache.daemon import channel
 from nbcache.daemon.channel import BadMessageError, Channel
+from nbcache.daemon.job_run import Running
+from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.file_trust import Trust
 from nbcache.store.usage import MAX_RECORD
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.daemon.job_run import Running
-    from nbcache.daemon.publisher import Publisher, Ticket
-    from nbcache.file_trust import Trust
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import time
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache import signing_keys
 from nbcache.errors import EntryError, ManifestError, NotPublishedError, PublicationError
@@ -33,17 +34,13 @@ from nbcache.protocol import helper, manifests
 from nbcache.protocol.helper import Answer
 from nbcache.remote import objects
 from nbcache.remote.reading import FETCH_SECONDS
+from nbcache.remote.tiers import Tier
 from nbcache.remote.uploading import LOOK_SECONDS
+from nbcache.signing_keys import SecretKey
 from nbcache.store import name_writing, publication
 from nbcache.store.content import digest_of
+from nbcache.store.directory import Store
 from nbcache.store.publication import WITHDRAWN, Publication
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nbcache.remote.tiers import Tier
-    from nbcache.signing_keys import SecretKey
-    from nbcache.store.directory import Store
 
 LATEST: Final = 1 << 52
 """The latest date that is taken [Unix s]: whoever publishes the next one here needs one that is later."""
