@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import stat
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from nbcache.file_trust import OPEN_FLAGS, Trust
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os
 from nbcache.store import entry, layout
 from nbcache.store.content import reading
-from nbcache.store.entry import OTHER_KEY, REVOKED, UNREADABLE, UNTRUSTED, Entry, examine_open, pread_exactly
+from nbcache.store.entry import OTHER_KEY, REVOKED, UNREADABLE, UNTRUSTED, Entry, Header, examine_open, pread_exactly
 
 GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 """What says that nothing is there."""
@@ -20,7 +20,18 @@ GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nbcache.store.opened import Opened
+    class Opened(Protocol):
+        """What is needed of a :class:`nbcache.store.opened.Opened`."""
+
+        path: str
+        trust: Trust
+        layer: str
+
+        def admits(self, header: Header) -> bool:
+            """Whether an entry may be used for who signed it."""
+
+        def trusts_shard(self, shard: str) -> bool:
+            """Whether the directory is trusted in which the keys lie that begin so."""
 
 
 def _later(path: str, trust: Trust, meant: tuple[int, str], offset: int, count: int) -> bytes | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from nbcache.errors import EntryError
 from nbcache.passing_exceptions import let_pass
@@ -21,8 +21,15 @@ from nbcache.store.content import reading
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nbcache.store.directory import Store
     from nbcache.store.entry import Header
+    from nbcache.store.found_entries import Opened
+
+    class Store(Opened, Protocol):
+        """What is needed of a :class:`nbcache.store.directory.Store`, one that this process may write."""
+
+        def repair(self, key: str) -> None:
+            """Make the directories that a key needs. Raises OSError when it can't."""
+
 
 ALREADY_THERE: Final = "already there"
 PUBLISHED: Final = "published"

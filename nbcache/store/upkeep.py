@@ -1,23 +1,38 @@
 """Keeping a store in order: evicting, folding, sweeping; what :meth:`Store.gc`, :meth:`Store.tidy` and others do.
 
-Each is given a store that this process may write.
-
 Who removes entries knows what published names refer to, and is alone while it removes (:mod:`nbcache.store.pins`).
 """
 
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from nbcache.process import time
 from nbcache.store import evict, first_askers, folders, layout, listing, pins, usage, usage_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from nbcache.store.directory import Store
+    from nbcache.file_trust import Trust
     from nbcache.store.listing import EntryInfo
+    from nbcache.store.locks import Lease
+
+
+class Store(Protocol):
+    """What is needed of a :class:`nbcache.store.directory.Store`, one that this process may write."""
+
+    path: str
+    trust: Trust
+
+    def scan(self) -> Iterator[EntryInfo]:
+        """Yield every entry."""
+
+    def exists(self, key: str) -> bool:
+        """Whether something lies under a key."""
+
+    def lease(self, key: str) -> Lease | None:
+        """Return a lease on a key, without waiting."""
 
 
 def gc(
