@@ -26,12 +26,10 @@ def named(text: str) -> Capability:
     # Compiled here: whoever finds kernels in a store reads no names.
     match = re.fullmatch(_PATTERN, text.strip(), re.ASCII)
     if match is None:
-        msg = f"{text.strip()[:40]!r} is no compute capability such as 8.0 or 9.0a"
-        raise ValueError(msg)
+        raise ValueError(f"{text.strip()[:40]!r} is no compute capability such as 8.0 or 9.0a")
     found = of_device(int(match[1]), int(match[2]))
     if match[3] and not found[2]:
-        msg = f"there is no {match[0]}: numba-cuda compiles for {spelt(found)}"
-        raise ValueError(msg)
+        raise ValueError(f"there is no {match[0]}: numba-cuda compiles for {spelt(found)}")
     return found
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from nbcache import regular_files
@@ -45,16 +46,9 @@ class Tally:
         self._append({"tally": VERSION, "pid": pid, "parent": os.getppid(), "argv": sys.orig_argv})
 
     def _append(self, record: dict[str, object]) -> None:
-        data = json.dumps(record).encode() + b"\n"
-        try:
-            fd = regular_files.open_to_append(self._path, 0o600)
-            try:
-                regular_files.write(fd, data)
-            finally:
-                os.close(fd)
-        except OSError:
-            # A program being watched must not fail because the watching does.
-            return
+        # A program being watched must not fail because the watching does.
+        with suppress(OSError):
+            regular_files.append(self._path, json.dumps(record).encode() + b"\n", 0o600)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from nbcache.process import os, time
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-WAITS: Final = (0.1, 1.0, 10.0)
-"""Waiting is counted by these upper bounds [s]; what took longer under ``inf``."""
-IN_VAIN: Final = "in vain"
-"""Beside them: how often what was waited for didn't come."""
 
 
 class Counters:
@@ -84,9 +79,9 @@ class Counters:
 
     def waited(self, seconds: float, *, came: bool) -> None:
         """Count how long somebody else's compilation was waited for [s], and whether it came."""
-        waits = {next((f"{most:g}" for most in WAITS if seconds <= most), "inf"): 1}
+        waits = {next(most for most in reasons.WAITS if seconds <= float(most)): 1}
         if not came:
-            waits[IN_VAIN] = 1
+            waits[reasons.IN_VAIN] = 1
         self._count({"waits": waits, "waited_seconds": seconds})
 
     def error(self, what: str) -> None:

@@ -77,8 +77,7 @@ class Elf:
         self.code = code
         magic, width, order, self.kind, self.machine, *tables = _HEADER.unpack_from(code)
         if magic != b"\x7fELF" or (width, order) != (2, 1):
-            msg = "no ELF file of 64 bits"
-            raise ValueError(msg)
+            raise ValueError("no ELF file of 64 bits")
         segments, sections, segment_size, segment_count, section_size, section_count, self._names = tables
         self.segments = range(segments, segments + segment_size * segment_count, segment_size or 1)
         self._sections = range(sections, sections + section_size * section_count, section_size or 1)

@@ -12,7 +12,7 @@ import pwd
 import struct
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os
 
 if TYPE_CHECKING:
@@ -104,14 +104,12 @@ def _list_of(at: int | str) -> bytes:
 def _is_private_group(uid: int, gid: int, nobody: int) -> bool:
     if gid in {0, nobody}:
         return False
-    try:
+    with suppressed(KeyError, OSError):
         user = pwd.getpwuid(uid)
         group = grp.getgrgid(gid)
-    except (KeyError, OSError) as raised:
-        let_pass(raised)
-        return False
-    named = user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
-    return named and _primary_groups().get(gid) == {uid}
+        named = user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+        return named and _primary_groups().get(gid) == {uid}
+    return False
 
 
 @functools.cache
@@ -120,12 +118,9 @@ def _primary_groups() -> Mapping[int, set[int]]:
 
     Who isn't listed, because his directory service doesn't tell who there is, has no private group by this.
     """
-    try:
-        accounts = pwd.getpwall()
-    except (OSError, ValueError) as raised:  # ValueError: an id that is out of range
-        let_pass(raised)
-        return {}
     found: dict[int, set[int]] = {}
-    for account in accounts if len(accounts) <= MAX_ACCOUNTS else ():
-        found.setdefault(account.pw_gid, set()).add(account.pw_uid)
+    with suppressed(OSError, ValueError):  # ValueError: an id that is out of range
+        accounts = pwd.getpwall()
+        for account in accounts if len(accounts) <= MAX_ACCOUNTS else ():
+            found.setdefault(account.pw_gid, set()).add(account.pw_uid)
     return found

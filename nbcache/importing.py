@@ -17,13 +17,12 @@ from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any, Final
 
 from _nbcache import spec_of_others
-from nbcache.file_trust import OPEN_FLAGS
+from nbcache.file_trust import OPEN_FLAGS, Trust
 from nbcache.process import os
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from nbcache.file_trust import Trust
 
 _MOST_LINKS: Final = 40
 """How many links may lie on one path, as in the kernel."""
@@ -55,8 +54,7 @@ class Paths:
         fd, real = self._open(path, _MOST_LINKS, named=True)
         if os.path.dirname(real) not in self._strict and os.fstat(fd).st_nlink != 1:
             os.close(fd)
-            msg = "has a second name (a hard link)"
-            raise ValueError(msg)
+            raise ValueError("has a second name (a hard link)")
         return fd
 
     def directory(self, path: str) -> str:

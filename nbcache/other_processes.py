@@ -6,7 +6,7 @@ long others kept it from that.
 
 from __future__ import annotations
 
-from nbcache.passing_exceptions import let_pass, suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import opened, os
 
 
@@ -27,13 +27,10 @@ def place() -> str:
 
 def processor_time(pid: int) -> float | None:
     """Return it, with that of its ended children [s]; None if it can't be known. Never raises."""
-    fields = _fields(f"/proc/{pid}/stat")
-    try:
+    with suppressed(OSError, ValueError):
         # The 14th to 17th fields.
-        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") if fields else None
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return None
+        return sum(map(int, _fields(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
+    return None
 
 
 def kept_waiting(pid: int) -> float | None:
@@ -41,22 +38,18 @@ def kept_waiting(pid: int) -> float | None:
 
     Never raises.
     """
-    try:
-        with opened(f"/proc/{pid}/schedstat", "rb") as file:
-            return int(file.read(100).split()[1]) / 1e9
-    except (OSError, ValueError, IndexError) as raised:
-        let_pass(raised)
-        return None
+    with suppressed(OSError, ValueError, IndexError), opened(f"/proc/{pid}/schedstat", "rb") as file:
+        return int(file.read(100).split()[1]) / 1e9
+    return None
 
 
-def _fields(path: str) -> list[bytes]:
-    try:
-        with opened(path, "rb") as file:
-            # proc_pid_stat(5) from the third field on; the second is a name in brackets, which may hold anything.
-            return file.read().rpartition(b")")[2].split()
-    except OSError as raised:
-        let_pass(raised)
-        return []
+def _fields(pid: int) -> list[bytes]:
+    """Return proc_pid_stat(5) from the third field on; the second is a name in brackets, which may hold anything.
+
+    Raises OSError.
+    """
+    with opened(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()
 
 
 def parent(pid: int) -> int:
@@ -66,8 +59,6 @@ def parent(pid: int) -> int:
 
 def _stat(pid: int, at: int) -> int:
     """Return a number of :func:`_fields`; 0 if it can't be known."""
-    try:
-        return int(_fields(f"/proc/{pid}/stat")[at])
-    except (ValueError, IndexError) as raised:
-        let_pass(raised)
-        return 0
+    with suppressed(OSError, ValueError, IndexError):
+        return int(_fields(pid)[at])
+    return 0

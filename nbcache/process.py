@@ -16,8 +16,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = [
-    "collected_later", "collected_seldom", "has_rights_of_its_own", "heeds_environment", "is_frozen", "is_profiled",
-    "is_wanted", "memory_file", "nothing_collected", "only_young_collected", "opened", "os", "out_of_the_way", "time",
+    "closing", "collected_later", "collected_seldom", "has_rights_of_its_own", "heeds_environment", "is_frozen",
+    "is_profiled", "is_wanted", "memory_file", "nothing_collected", "only_young_collected", "opened", "os",
+    "out_of_the_way", "time",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -151,6 +152,23 @@ def _is_secure() -> bool:
     while (entry := vector[at : at + 2 * word]) and not entry.startswith(_AT_SECURE.to_bytes(word, sys.byteorder)):
         at += 2 * word
     return any(entry[word:])
+
+
+class closing:  # noqa: N801  named as what it is like
+    """As `contextlib.closing`, for a descriptor."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __enter__(self) -> int:
+        """Return it."""
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        """Close it, whatever was raised."""
+        os.close(self._fd)
 
 
 def out_of_the_way(fd: int) -> int:

@@ -10,7 +10,7 @@ import stat
 from contextlib import suppress
 from typing import Final
 
-from nbcache.process import os
+from nbcache.process import closing, os
 
 WRITER_SECONDS: Final = 5.0
 """How long it may take until something comes out of a FIFO [s]."""
@@ -42,6 +42,12 @@ def open_to_append(path: str, mode: int) -> int:
         os.close(fd)
         raise OSError(errno.EMLINK, "it has a second name (a hard link), and others may have given it this one", path)
     return fd
+
+
+def append(path: str, data: bytes, mode: int) -> None:
+    """Add to a regular file in one write, so that any number of processes may. Raises OSError."""
+    with closing(open_to_append(path, mode)) as fd:
+        write(fd, data)
 
 
 def open_to_read(path: str) -> int:

@@ -195,21 +195,16 @@ SECRET: Final = frozenset({"remote", "signing_key", "trusted_keys"})
 """Settings whose values may hold secrets: what can't be read of them is shown to nobody, and what can is a
 :class:`~nbcache.secret.Secret`."""
 _A_PROCESSOR: Final = "x86-64-v2, x86-64-v3, x86-64-v4, neoverse-n1 or another processor that nbcache.processors lists"
-_A_FLAG: Final = "1, true, yes, on or 0, false, no, off"
+_PATHS: Final = ("dir", "record", "count", "stats_log", "log_file")
+_SWITCHES: Final = ("disable", "disable_all", "readonly", "recache", "unverified", "progress")
 READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
-    "dir": (path_syntax.path, path_syntax.A_PATH),
-    "disable": (_flag, _A_FLAG),
-    "disable_all": (_flag, _A_FLAG),
+    **dict.fromkeys(_PATHS, (path_syntax.path, path_syntax.A_PATH)),
+    **dict.fromkeys(_SWITCHES, (_flag, "1, true, yes, on or 0, false, no, off")),
     "namespace": (_name, "a name of at most 64 letters, digits and . _ -"),
-    "readonly": (_flag, _A_FLAG),
-    "recache": (_flag, _A_FLAG),
-    "unverified": (_flag, _A_FLAG),
     "check": (_fraction, "all, none or a fraction from 0 to 1, such as 0.01,"),
     "jobs": (_jobs, "auto or a number of workers from 0 to 256"),
-    "progress": (_flag, _A_FLAG),
     "on_miss": (_choice("auto", "wait", "compile"), "auto, wait or compile"),
-    "wait_seconds": (_wait, "a time up to one day, such as 30, 500ms or 2m,"),
-    "wait_budget": (_wait, "a time up to one day, such as 30, 500ms or 2m,"),
+    **dict.fromkeys(("wait_seconds", "wait_budget"), (_wait, "a time up to one day, such as 30, 500ms or 2m,")),
     "max_size": (_size, "a size such as 5GiB or 500M, or 0 for no limit,"),
     "trusted_uids": (_uids, "a list of uids or user names, separated by commas,"),
     "umask": (_umask, "an octal umask from 000 to 077, in a file between quotes,"),
@@ -228,9 +223,5 @@ READERS: Final[Mapping[str, tuple[Callable[[object], object], str]]] = {
         "a list of public keys, NAME:BASE64[:YYYY-MM-DD] as `nbcache key public` prints them, or unsigned,",
     ),
     "signing_key": (_key_file, "the path of the file that `nbcache key generate` wrote, and not the key itself,"),
-    "record": (path_syntax.path, path_syntax.A_PATH),
-    "count": (path_syntax.path, path_syntax.A_PATH),
-    "stats_log": (path_syntax.path, path_syntax.A_PATH),
     "log": (_choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), "debug, info, warning, error or critical"),
-    "log_file": (path_syntax.path, path_syntax.A_PATH),
 }

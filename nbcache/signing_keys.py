@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nbcache.errors import RemoteError
 from nbcache.file_trust import Trust
 from nbcache.keyring import PUBLIC_SIZE, Signature, TrustedKey, end_of, is_name, unbase64
+from nbcache.process import closing
 from nbcache.regular_files import open_to_read
 from nbcache.secret import Secret
 
@@ -71,7 +72,7 @@ def read(path: Secret[str]) -> SecretKey:
     except OSError as error:
         advice = "`nbcache key generate NAME FILE` makes one"
         raise RemoteError(f"the signing key {path} can't be read: {error.strerror} ({advice})") from error
-    try:
+    with closing(fd):
         status = os.fstat(fd)
         problem = Trust().file_problem(status, fd)
         if problem is None and stat.S_IMODE(status.st_mode) & 0o077:
@@ -79,8 +80,6 @@ def read(path: Secret[str]) -> SecretKey:
         if problem is not None:
             raise RemoteError(f"the signing key {path} is not used: it {problem}")
         return _parse(os.read(fd, _MAX_FILE), path)
-    finally:
-        os.close(fd)
 
 
 def _parse(data: bytes, path: Secret[str]) -> SecretKey:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from nbcache import path_syntax, processors
+from nbcache import path_syntax, processors, signing_keys
 from nbcache.cli import command
 from nbcache.cli.command import Exercise
 from nbcache.cli.prewarm import processors_of, wishes_of
@@ -19,6 +19,7 @@ from nbcache.cli.serve import limits_of
 from nbcache.cli.store_option import away_from_strangers, open_store, opened, settings_of
 from nbcache.cli.text import CommandError, UsageError, printable, size
 from nbcache.file_trust import Trust
+from nbcache.remote import bundles
 from nbcache.secret import revealed
 from nbcache.store import layers, layout
 from nbcache.store.directory import Store
@@ -99,9 +100,6 @@ def _is_wanted(header: Header, cpus: list[str], only: list[str]) -> bool:
 
 def write(args: argparse.Namespace) -> int:
     """Write a bundle; the status is 1 when something couldn't be built."""
-    from nbcache import signing_keys
-    from nbcache.remote import bundles
-
     usage = "bundle: nbcache bundle FILE, nbcache bundle FILE LIST ... or nbcache bundle FILE -- COMMAND"
     names, argv = command.behind(args, usage)
     if not names or (len(names) > 1 and argv):
@@ -133,8 +131,6 @@ def write(args: argparse.Namespace) -> int:
 
 def load(args: argparse.Namespace) -> int:
     """Take a bundle in; the status is 1 when an entry was refused."""
-    from nbcache.remote import bundles
-
     store = opened(settings_of(args))
     if not store.writable:
         raise CommandError(f"{store.path} can't be written")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nbcache import environ
 from nbcache.cli import store_option
 from nbcache.cli.text import CommandError, UsageError
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from nbcache.store.directory import Store
+from nbcache.store.directory import Store
 
 
 def given(args: argparse.Namespace) -> list[str]:

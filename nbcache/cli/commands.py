@@ -93,10 +93,7 @@ _JOBS: Final = (
     _take("--workers", "N", "how many jobs run at once (default: one for each processor)", type=int, default=0),
     _take("--job-seconds", "S", "how many seconds a job may take (default: 300)", type=float, default=300.0),
     _take("--job-memory", "SIZE", "how much memory a job may use (default: 4GiB); 0 for no limit", default="4GiB"),
-    _take(
-        "--job-result", "SIZE", "how much a job may build in all (default: 64MiB); 0 for no limit",
-        default="64MiB",
-    ),
+    _take("--job-result", "SIZE", "how much a job may build in all (default: 64MiB); 0 for no limit", default="64MiB"),
 )  # fmt: skip
 COMMANDS: Final = (
     Command(
@@ -138,10 +135,7 @@ COMMANDS: Final = (
                 "--state", "DIR",
                 "a directory on local disk for the audit log (default: $STATE_DIRECTORY or /var/lib/nbcache)",
             ),
-            _take(
-                "--idle", "S", "end after S seconds without a request (default: never)", type=float,
-                default=0.0,
-            ),
+            _take("--idle", "S", "end after S seconds without a request (default: never)", type=float, default=0.0),
             _flag("--watch", "also build what changes when a source file of a program is saved"),
             _flag(
                 "--helper", "accept requests of this user alone, at the lowest priority, and end if another helper "
@@ -174,9 +168,7 @@ COMMANDS: Final = (
             _take("list", "LIST", "warm lists to build; - for standard input", nargs="*"),
             _each("--module", "MODULE", "import MODULE and build every signature that it declares"),
             _flag("--from-store", "build everything in the store again, for this toolchain and these settings"),
-            _take(
-                "--run", "COMMAND", "run a program and build what it used; has to be the last option", nargs="+"
-            ),
+            _take("--run", "COMMAND", "run a program and build what it used; has to be the last option", nargs="+"),
             _take(
                 "--cpu", "CPU,...",
                 "build for these processors, such as x86-64-v3,x86-64-v4, whether or not this host is one",
@@ -384,9 +376,7 @@ COMMANDS: Final = (
                 "sign BUNDLE; verify BUNDLE",
                 choices=("generate", "public", "sign", "verify"),
             ),
-            _take(
-                "words", "WORD", "NAME and FILE of a key, or a BUNDLE: see the actions", nargs="+"
-            ),
+            _take("words", "WORD", "NAME and FILE of a key, or a BUNDLE: see the actions", nargs="+"),
             _take("--until", "YYYY-MM-DD", "the last day on which a new key is valid", default=""),
         ),
     ),
@@ -434,9 +424,7 @@ COMMANDS: Final = (
         "Print metrics of a store in Prometheus' text format, or write them to a file for node_exporter. A daemon "
         "exports metrics of its own, too: `nbcache serve --metrics`.",
         (
-            _take(
-                "--textfile", "FILE", "replace FILE, which the textfile collector of node_exporter reads"
-            ),
+            _take("--textfile", "FILE", "replace FILE, which the textfile collector of node_exporter reads"),
         ),
     ),
     Command(

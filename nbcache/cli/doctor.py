@@ -17,28 +17,24 @@ import site
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import nbcache
 from nbcache import capabilities, config, path_syntax, processors, pythons
 from nbcache.cli import command, remote, run, upkeep
 from nbcache.cli.store_option import FOUND, away_from_strangers, layer_places, settings_of
 from nbcache.cli.text import plural, print_json, printable, size, user_name
+from nbcache.config import Settings
 from nbcache.errors import PublicationError
 from nbcache.file_trust import Trust
 from nbcache.protocol import heartbeats
 from nbcache.store import layers, layout, locks, pins, usage
 from nbcache.store.directory import Store
+from nbcache.store.listing import EntryInfo
 from nbcache.store.opened import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nbcache.config import Settings
-    from nbcache.store.listing import EntryInfo
 
 OK, REMARK, WRONG = "ok", "remark", "wrong"
 _MARKS = {OK: " ", REMARK: "!", WRONG: "x"}

@@ -9,10 +9,7 @@ module has never heard of are compared too, and shown as they are.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 # Labels "group/name", and "group function: name" or "group name": what a person calls the group.
 _GROUPS = {

@@ -7,6 +7,7 @@ not a moment for that one's end.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -15,15 +16,12 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache import other_processes
 from nbcache.cli.commands import HEALTH_SECONDS
 from nbcache.cli.store_option import settings_of
 from nbcache.cli.text import UsageError, duration, print_json, printable
-
-if TYPE_CHECKING:
-    import argparse
 
 _RESERVE = 0.3
 """What is kept for ending the other process, and for printing [s]."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import nbcache
 from nbcache import pythons
 from nbcache.cli.text import UsageError, printable
 from nbcache.errors import NbcacheError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def build_parser() -> argparse.ArgumentParser:

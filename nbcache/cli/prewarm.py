@@ -124,7 +124,7 @@ def _wishes(args: argparse.Namespace, store: Store) -> tuple[list[Wish], list[st
     """What is to be built, lines that are no requests, and the exit status of the program that was run."""
     from nbcache.daemon import prewarming
 
-    wishes: list[Wish] = [prewarming.from_module(name) for name in args.module]
+    wishes = [prewarming.Wish(name, module=name) for name in args.module]
     with tempfile.TemporaryDirectory(prefix="nbcache-prewarm-") as folder:
         status, used = _run(args.run, store, folder) if args.run else (0, [])
         listed, complaints = wishes_of([*args.list, *used], store.trust)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-from typing import TYPE_CHECKING
 
 from nbcache.cli.store_option import open_store
 from nbcache.cli.text import CommandError, UsageError, ago, duration, plural, print_json, print_table, printable, size
 from nbcache.protocol import profiles
-
-if TYPE_CHECKING:
-    import argparse
-
-    from nbcache.protocol.profiles import Head, Profile
-    from nbcache.store.directory import Store
+from nbcache.protocol.profiles import Head, Profile
+from nbcache.store.directory import Store
 
 _LISTED = 10_000
 

@@ -186,14 +186,5 @@ def _cells(store: Store, name: str, found: Publication | str) -> tuple[object, .
 def _as_json(store: Store, name: str, found: Publication | str) -> dict[str, Any]:
     if isinstance(found, str):
         return {"name": name, "problem": found}
-    return {
-        "name": name,
-        "version": found.version,
-        "versions": store.names.versions(name),
-        "created": found.created,
-        "expires": found.expires,
-        "entries": found.entries,
-        "files": found.files,
-        "digest": found.digest,
-        "layer": store.layer,
-    }
+    told = {each: getattr(found, each) for each in ("version", "created", "expires", "entries", "files", "digest")}
+    return {"name": name, **told, "versions": store.names.versions(name), "layer": store.layer}

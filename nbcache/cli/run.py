@@ -12,24 +12,20 @@ that use the store meanwhile are in these sums, if they check hits as well.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 from nbcache import count_record
 from nbcache.cli import command
 from nbcache.cli.store_option import DEFAULT, settings_of
 from nbcache.cli.text import CommandError, duration, plural, print_json, print_table, printable, table
+from nbcache.count_record import Process
 from nbcache.file_trust import Trust
 from nbcache.store import reasons, usage
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping, Sequence
-
-    from nbcache.count_record import Process
-
 
 SHOWN = 20
 """How many functions are listed; ``--json`` has them all."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from nbcache import signing_keys
 from nbcache.cli.store_option import settings_of
 from nbcache.cli.text import CommandError, UsageError, printable
 from nbcache.keyring import Keyring
+from nbcache.remote import bundles, objects
 from nbcache.secret import Secret, revealed
 from nbcache.setting_syntax import what_exists
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def key(args: argparse.Namespace) -> int:
@@ -25,8 +25,6 @@ def key(args: argparse.Namespace) -> int:
 
 def _generate(args: argparse.Namespace) -> int:
     """Make a key, and print what others need to trust it."""
-    from nbcache import signing_keys
-
     name, path = args.words
     made = signing_keys.generate(name, args.until)
     try:
@@ -39,17 +37,12 @@ def _generate(args: argparse.Namespace) -> int:
 
 def _public(args: argparse.Namespace) -> int:
     """Print what others need to trust a key."""
-    from nbcache import signing_keys
-
     print(signing_keys.read(Secret(os.path.abspath(args.words[0]), what_exists)).public)
     return 0
 
 
 def _sign(args: argparse.Namespace) -> int:
     """Add one's own signature to every entry of a bundle."""
-    from nbcache import signing_keys
-    from nbcache.remote import bundles
-
     settings = settings_of(args)
     if settings.signing_key is None:
         raise CommandError("NBCACHE_SIGNING_KEY is not set: it names the file with the key")
@@ -61,8 +54,6 @@ def _sign(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     """Say who signed the entries of a bundle, and whether they would be taken; the status is 1 if one wouldn't be."""
-    from nbcache.remote import bundles, objects
-
     keyring = Keyring(revealed(settings_of(args).trusted_keys))
     verdicts: dict[str, int] = {}
     for name, data in bundles.read(os.path.abspath(args.words[0])):

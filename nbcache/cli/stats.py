@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nbcache.cli.store_option import directory_of, open_store, settings_of
@@ -18,7 +18,6 @@ from nbcache.store import atomic, entry, reasons, usage, usage_sums
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping
-    from types import ModuleType
 
     from nbcache.config import Settings
     from nbcache.metrics.exposing import DaemonMetrics

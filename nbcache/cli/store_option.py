@@ -5,12 +5,14 @@ The last is where ``nbcache run`` puts a store when nobody says otherwise, so th
 
 from __future__ import annotations
 
+import argparse
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from nbcache import config
 from nbcache.cli.text import CommandError, UsageError
+from nbcache.config import Settings
 from nbcache.file_trust import Trust
 from nbcache.importing import Paths
 from nbcache.keyring import Keyring
@@ -19,12 +21,6 @@ from nbcache.store import layout
 from nbcache.store.directory import Store
 from nbcache.store.layers import Place, open_layer
 from nbcache.store.opened import Refusal
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
-    from nbcache.config import Settings
 
 DEFAULT = "~/.cache/nbcache"
 FOUND = f"{DEFAULT} exists"

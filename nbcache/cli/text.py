@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TextIO
 
 from nbcache import setting_syntax
 from nbcache.errors import NbcacheError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nbcache import config
 from nbcache.cli.entries import SHORT
@@ -15,12 +15,8 @@ from nbcache.cli.store_option import open_store
 from nbcache.cli.text import CommandError, Progress, UsageError, ago, print_json, print_table, printable, size
 from nbcache.protocol import heartbeats
 from nbcache.store import quarantine
-
-if TYPE_CHECKING:
-    import argparse
-
-    from nbcache.store.directory import Store
-    from nbcache.store.quarantine import Suspect
+from nbcache.store.directory import Store
+from nbcache.store.quarantine import Suspect
 
 
 def verify(args: argparse.Namespace) -> int:

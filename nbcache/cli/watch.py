@@ -22,12 +22,11 @@ from nbcache.cli.store_option import DEFAULT, settings_of
 from nbcache.cli.text import UsageError, printable
 from nbcache.client import logs
 from nbcache.client.cold_start import workers_for
-from nbcache.config import AUTO_JOBS
+from nbcache.config import AUTO_JOBS, Settings
 
 if TYPE_CHECKING:
     import argparse
 
-    from nbcache.config import Settings
     from nbcache.daemon.service import Service
     from nbcache.daemon.shared_parts import Options
 

@@ -6,21 +6,18 @@ What made a function uncacheable is in the usage records.
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.cli.entries import SHORT, processor_of, read_components
 from nbcache.cli.explain import differing, explain, nearest
 from nbcache.cli.store_option import open_layers, open_store
 from nbcache.cli.text import CommandError, ago, print_json, printable
 from nbcache.store import usage
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable
-
-    from nbcache.store.directory import Store
-    from nbcache.store.entry import Header
+from nbcache.store.directory import Store
+from nbcache.store.entry import Header
 
 SAME_KEY = (
     "the same key, for another state of what only shows while compiling (see the guard of each in `nbcache show`)"

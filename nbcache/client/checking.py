@@ -19,8 +19,8 @@ from nbcache.client.lookup import Found, Lookup
 from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import build_in
 from nbcache.glue.entries import front_end, load
-from nbcache.glue.entries.meta import LiteralsRequested
-from nbcache.glue.entries.wrappers import WrapperUnit
+from nbcache.glue.entries.meta import LiteralsRequested, Packed
+from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os
 from nbcache.records import Record
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
     from nbcache.glue.cuda.policy import Unpack
     from nbcache.glue.cuda.units import CudaUnit
-    from nbcache.glue.entries.meta import Packed
-    from nbcache.glue.entries.wrappers import RuntimeUnit
     from nbcache.glue.keys.units import Unit
     from nbcache.store.entry import Entry
 

@@ -13,15 +13,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from nbcache.config import AUTO_JOBS
-from nbcache.passing_exceptions import let_pass
+from nbcache.config import AUTO_JOBS, Settings
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import opened, os, time
 from nbcache.protocol import helper, profiles, spool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nbcache.config import Settings
     from nbcache.glue.keys.units import Unit
     from nbcache.protocol.profiles import Profile
     from nbcache.store.directory import Store
@@ -197,9 +196,6 @@ def _quotas() -> Iterator[float]:
 
 
 def _words(path: str, separator: str | None = None) -> list[str]:
-    try:
-        with opened(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(1 << 16).split(separator)
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return []
+    with suppressed(OSError, ValueError), opened(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(1 << 16).split(separator)
+    return []

@@ -6,11 +6,7 @@ As `nbcache.client.session` does for functions: whatever goes wrong in here is a
 from __future__ import annotations
 
 import functools
-import logging
 from typing import TYPE_CHECKING, Any, cast
-
-from nbcache.passing_exceptions import let_pass
-from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +17,6 @@ if TYPE_CHECKING:
     from nbcache.glue.cuda.units import CudaUnit
     from nbcache.glue.entries.meta import Packed
     from nbcache.glue.keys.key_maker import KeyMaker
-
-_log = logging.getLogger("nbcache")
 
 
 class Kernels:
@@ -43,36 +37,8 @@ class Kernels:
 
         *identify* may raise Unidentifiable. Raises what a warning's filters say has to be raised.
         """
-        from nbcache.glue.identity.node import Unidentifiable
-
-        session = self._session
-        if not session.enabled:
-            return None
-        unit: CudaUnit | None = None
-        try:
-            try:
-                unit = identify()
-                unit.key  # noqa: B018  computed here so that it is known to exist
-            except Unidentifiable as exc:
-                reason, name = str(exc), "a kernel" if unit is None else unit.name
-                session.counters.uncacheable(reason, name)
-                _log.debug("%s can't be cached: it depends on %s", name, reason)
-                session.open_frame(None, reason=reason)
-                return None
-            found = session.lookup.kernel(unit, unpack)
-            if found.result is None:
-                look_up = functools.partial(session.lookup.kernel, unit, unpack, waited=True)
-                found = session.from_elsewhere(unit, look_up, found)
-            if found.result is None:
-                session.open_frame(unit)
-            elif not len(self.frames):
-                session.record(unit)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            session.fault("looking up", unit)
-            session.open_frame(None, reason=reasons.INTERNAL)
-            return None
-        return found.with_warnings()
+        look_up = functools.partial(self._session.lookup.kernel, unpack=unpack)
+        return self._session.find(identify, look_up, "a kernel")
 
     def keep_kernel(self, pack: Callable[[CudaUnit, Frame], Packed]) -> None:
         """The compilation of the innermost frame succeeded: publish what *pack* makes of it."""
@@ -80,11 +46,8 @@ class Kernels:
         if frame is None or frame.unit is None or not session.enabled:
             return
         unit = cast("CudaUnit", frame.unit)
-        try:
+        with session.faults("publishing", unit):
             stored = session.saving.kernel(frame, unit, lambda: pack(unit, frame))
             if stored and len(self.frames) == 1:
                 session.record(unit)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            session.fault("publishing", unit)
         unit.forget()

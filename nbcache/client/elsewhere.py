@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import other_processes
 from nbcache.client import waiting_account
-from nbcache.client.waiting_account import Patience
+from nbcache.client.waiting_account import Patience, Wait
 from nbcache.process import os, time
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from nbcache.client.cold_start import ColdStart
     from nbcache.client.progress import Progress
-    from nbcache.client.waiting_account import Patience, Wait
     from nbcache.config import Settings
     from nbcache.counting import Counters
     from nbcache.glue.keys.units import Unit
@@ -140,10 +139,6 @@ class Elsewhere:
 
         return told
 
-    def _tell_waiting(self, unit: Unit) -> None:
-        if self._progress is not None:
-            self._progress.says("waiting for", unit.name)
-
     def _came(self, load: Callable[[], Any | None], wait: Wait) -> Any | None:
         before = self._counters.saved_seconds
         found = load()
@@ -193,7 +188,8 @@ class Elsewhere:
         watch = waiting_account.Watch(lambda: self._progress_of(unit.key))
         pace = waiting_account.Pace(self._expected.get((unit.name, unit.signature_text)))
         while wait.left > 0 and not pace.lags(watch.last, gives_way=self._daemons.gives_way(unit.key)):
-            self._tell_waiting(unit)
+            if self._progress is not None:
+                self._progress.says("waiting for", unit.name)
             wait.sleep(pause)
             # Of many who wait, each look costs whoever builds.
             pause = min(pause * 1.5, max(longest, min(_SELDOM * wait.lasted, _SELDOM_SECONDS)))

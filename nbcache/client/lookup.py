@@ -14,7 +14,7 @@ from nbcache.client import logs
 from nbcache.client.look_up_order import Places
 from nbcache.glue import own_attributes
 from nbcache.glue.entries import load
-from nbcache.glue.entries.meta import LiteralsRequested
+from nbcache.glue.entries.meta import LiteralsMeta, LiteralsRequested, Meta, Packed
 from nbcache.glue.entries.verdicts import InUse, Unloadable
 from nbcache.glue.hooks import deferring
 from nbcache.glue.identity.dispatcher_past import past_of
@@ -24,7 +24,7 @@ from nbcache.glue.overloads.uses import resolved
 from nbcache.passing_exceptions import let_pass
 from nbcache.store import found_entries as _found  # noqa: F401  imported while the cache wakes, and not within a look-up
 from nbcache.store import reasons
-from nbcache.store.entry import BESIDE, DAMAGED
+from nbcache.store.entry import BESIDE, DAMAGED, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -36,14 +36,12 @@ if TYPE_CHECKING:
     from nbcache.glue.capture.compilations import FrameStack
     from nbcache.glue.cuda.policy import Unpack
     from nbcache.glue.cuda.units import CudaUnit
-    from nbcache.glue.entries.meta import LiteralsMeta, Meta, Packed
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
     from nbcache.glue.overloads.history import History
     from nbcache.keyring import Group
     from nbcache.store.directory import Store
-    from nbcache.store.entry import Entry
 
 _log = logging.getLogger("nbcache")
 _ONLY_FOR_MISSES = (

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.counting import program
 from nbcache.passing_exceptions import let_pass, suppressed
-from nbcache.process import os, out_of_the_way, time
+from nbcache.process import closing, os, out_of_the_way, time
 from nbcache.store import layout, reasons
 
 if TYPE_CHECKING:
@@ -49,12 +49,9 @@ class KeptFile:
 
     def __init__(self, path: str, flags: int, mode: int) -> None:
         """Open it. Raises OSError."""
-        fd = os.open(path, flags, mode)
-        try:
+        with closing(os.open(path, flags, mode)) as fd:
             status = os.fstat(fd)
             self._fd = out_of_the_way(fd)
-        finally:
-            os.close(fd)
         self._file = status.st_dev, status.st_ino
 
     def status(self) -> os.stat_result:

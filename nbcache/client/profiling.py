@@ -15,10 +15,10 @@ import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.protocol import profiles, requests, sources
-from nbcache.protocol.profiles import Head, Unit
+from nbcache.protocol.profiles import Head, Profile, Unit
 from nbcache.store.usage import SELF_TEST
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit as KeyedUnit
-    from nbcache.protocol.profiles import Profile
     from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
 
@@ -60,19 +59,15 @@ def program() -> tuple[str, str]:
 
 def _real(path: object) -> str:
     """The path without links; "" for what is none."""
-    try:
+    with suppressed(OSError, ValueError):
         return os.path.realpath(path) if isinstance(path, str) else ""
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return ""
+    return ""
 
 
 def _directory() -> str:
-    try:
+    with suppressed(OSError):
         return os.getcwd()
-    except OSError as raised:
-        let_pass(raised)
-        return "a directory that is gone"
+    return "a directory that is gone"
 
 
 class Profiler:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 
 if TYPE_CHECKING:
@@ -85,9 +85,7 @@ class Progress:
     @staticmethod
     def _write(text: str) -> None:
         out: Any = sys.stderr
-        try:
+        with suppressed(Exception):  # a stream of the program's may raise what it likes
             if out is not None and out.isatty():
                 out.write(text)
                 out.flush()
-        except Exception as raised:  # noqa: BLE001  a stream of the program's may raise what it likes
-            let_pass(raised)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nbcache import setting_syntax
 from nbcache.errors import PublicationError
 from nbcache.protocol import manifests
 from nbcache.store import fetching, layout
+from nbcache.store.publication_files import failing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -107,7 +107,8 @@ def _proved(
             name, by_attribute, chosen, _Entries(name, session), keep_refused=numba == "allow", cpus=cpus
         )
         store.names.renew(described.entries)
-        with _written(name, store):
+        unwritten = f"its files can't be written to {store.path}"
+        with failing(name, unwritten):
             for data in described.files.values():
                 store.names.files.add(data, durable=False)
         # Who stops trusting one of these keys runs none of what has their code inside.
@@ -115,7 +116,7 @@ def _proved(
         manifest = manifests.encode(described.manifest._replace(beside=beside))
 
         def flush() -> None:
-            with _written(name, store):
+            with failing(name, unwritten):
                 store.names.files.flush(described.files if durable else ())
 
         # Both wait for others: a process, and the disk.
@@ -154,14 +155,6 @@ def _take(name: str, found: Proof) -> None:
         raise PublicationError(name, f"it does not run without Numba: {found.problem}")
     if found.doubtful is not None:
         _log.warning("%s was published, but a call with made-up arguments did not come back: %s", name, found.doubtful)
-
-
-@contextmanager
-def _written(name: str, store: Store) -> Iterator[None]:
-    try:
-        yield
-    except OSError as exc:
-        raise PublicationError(name, f"its files can't be written to {store.path}: {exc.strerror or exc}") from exc
 
 
 def _by_attribute(name: str, functions: Any) -> Mapping[str, Any]:

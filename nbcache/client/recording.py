@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from nbcache import regular_files
 from nbcache.client import logs
 from nbcache.process import os
-from nbcache.protocol.requests import BadRequestError
+from nbcache.protocol.requests import BadRequestError, Request
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
     from nbcache.protocol.profiles import Head
-    from nbcache.protocol.requests import Request
 
 _log = logging.getLogger("nbcache")
 _MODE = 0o644
@@ -39,19 +38,16 @@ def sum_up(path: str, counters: Counters) -> None:
     line = {name: counted[name] for name in ("start", "end", "pid", "argv0", "hit_count", "saved_seconds")}
     line |= {"misses": reasons.missed(counted), "uncacheable": reasons.uncacheable(counted)}
     line |= {name: counted[name] for name in ("builds_count", "built_seconds")}
+    _add_line("NBCACHE_STATS_LOG", path, json.dumps(line).encode)
+
+
+def _add_line(named: str, path: str, line: Callable[[], bytes]) -> None:
+    """Add a line to a file, *named* by a setting, that others add to as well; why it can't be is said once."""
     try:
-        _add_line(path, json.dumps(line).encode())
-    except OSError as exc:
+        regular_files.append(path, line() + b"\n", _MODE)
+    except (OSError, BadRequestError) as exc:
         what = getattr(exc, "strerror", None) or exc
-        logs.once(_log, logging.WARNING, "NBCACHE_STATS_LOG=%s can't be written: %s", path, what)
-
-
-def _add_line(path: str, line: bytes) -> None:
-    fd = regular_files.open_to_append(path, _MODE)
-    try:
-        regular_files.write(fd, line + b"\n")
-    finally:
-        os.close(fd)
+        logs.once(_log, logging.WARNING, f"{named}=%s can't be written: %s", path, what)
 
 
 def noted(unit: Unit, counters: Counters | None) -> Request | None:
@@ -62,50 +58,27 @@ def noted(unit: Unit, counters: Counters | None) -> Request | None:
     """
     from nbcache.protocol import profiles
 
-    count = None if counters is None else counters.unasked
-    return _requested(unit, count, quietly=True, by_value=counters is not None, most=profiles.MAX_VALUE)
+    return _requested(unit, logging.DEBUG, counters, by_value=counters is not None, most=profiles.MAX_VALUE)
 
 
-def _requested(
-    unit: Unit,
-    count: Callable[[str], None] | None = None,
-    *,
-    quietly: bool = False,
-    by_value: bool = True,
-    most: int | None = None,
-) -> Request | None:
-    """A unit as a request; None, a line in the log, and *count* called with the reason, for what can't be asked for."""
+def _requested(unit: Unit, level: int, counters: Counters | None = None, **limits: Any) -> Request | None:
+    """A unit as a request; None and a line in the log for what can't be asked for, which *counters* count."""
     from nbcache.glue.requests.requested import UnaskableError
 
     try:
-        return request_for(unit, explain=False, by_value=by_value, most=most)
+        return request_for(unit, explain=False, **limits)
     except UnaskableError as exc:
-        _log.log(
-            logging.DEBUG if quietly else logging.INFO,
-            "%s can't be requested from another process: %s",
-            unit.name,
-            exc,
-        )
-        if count is not None:
-            count(str(exc))
+        _log.log(level, "%s can't be requested from another process: %s", unit.name, exc)
+        if counters is not None:
+            counters.unasked(str(exc))
         return None
 
 
 def append(path: str, unit: Unit) -> None:
     """Add a unit to a list. Any number of processes may: each line is one write. Never raises OSError."""
-    request = _requested(unit)
-    if request is None:
-        return
-    try:
-        _add_line(path, request.line())
-    except (OSError, BadRequestError) as exc:
-        logs.once(
-            _log,
-            logging.WARNING,
-            "the warm list NBCACHE_RECORD=%s can't be written: %s",
-            path,
-            getattr(exc, "strerror", None) or exc,
-        )
+    request = _requested(unit, logging.INFO)
+    if request is not None:
+        _add_line("the warm list NBCACHE_RECORD", path, request.line)
 
 
 def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True, most: int | None = None) -> Request:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from nbcache.client import logs
@@ -20,6 +20,7 @@ from nbcache.store import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeVar
 
     from nbcache.client.elsewhere import Elsewhere
     from nbcache.client.lookup import Found
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from nbcache.glue.keys.units import Unit
     from nbcache.store.directory import Store
     from nbcache.store.entry import Entry
+
+    U = TypeVar("U", bound=Unit)
 
 _log = logging.getLogger("nbcache")
 
@@ -112,36 +115,39 @@ class ClientSession:
         return self.lookup.entries(key)
 
     def load(self, owner: Any, sig: Any, target_context: Any) -> Any | None:
-        """A CompileResult or LiteralsRequested, or None with a frame opened for the compilation that follows.
+        """A CompileResult or LiteralsRequested, or None: see :meth:`find`."""
+        look_up = functools.partial(self.lookup.overload, target_context=target_context)
+        return self.find(functools.partial(self._identify, owner, sig), look_up)
 
-        Raises what a warning's filters say has to be raised.
+    def _identify(self, owner: Any, sig: Any) -> Unit:
+        self.maker.prepare()
+        return self._unit_for(self.maker, self.frames, owner, sig)
+
+    def find(self, identify: Callable[[], U], look_up: Callable[..., Found], what: str = "a function") -> Any | None:
+        """What *look_up* finds for the unit that *identify* returns, or None with a frame opened for the compilation
+        that follows.
+
+        *identify* may raise Unidentifiable. Raises what a warning's filters say has to be raised.
         """
         if not self.enabled or self.frames.aside:
             return None
-        unit = None
+        unit: U | None = None
         try:
-            unit = self._identify(owner, sig)
-            if isinstance(unit, str):
-                self.open_frame(None, reason=unit)
+            try:
+                unit = identify()
+                unit.key  # noqa: B018  computed here so that it is known to exist
+            except self._unidentifiable as exc:
+                self.open_frame(None, reason=self.uncacheable(exc, unit, what))
                 return None
-            found = self.lookup.overload(unit, target_context)
+            owed = self.history.identified(unit) if unit.kind == "dispatcher" else None
+            if owed is not None:
+                unit.stands_for(owed)
+            found = look_up(unit)
             if found.result is None and unit.of_the_past:
-                from nbcache.glue.identity.dispatcher_past import lose
-
-                # An overload that a hit promised, and what it was made from is no more; better than none.
-                _log.info(
-                    "%s: compiling an overload that a loaded function relied on and that can no longer be loaded",
-                    unit.name,
-                )
-                if not found.is_checked:
-                    self.counters.miss(found.reason)
-                lose(unit.owner, unit.args)
-                # Callers can't be stored either: they would pass for what was built upon the one that is lost.
-                self.open_frame(None, reason="what it was made from changed", taint=True)
+                self._lose(unit, found)
                 return None
             if found.result is None and not found.is_checked:
-                look_up = functools.partial(self.lookup.overload, unit, target_context, waited=True)
-                found = self.from_elsewhere(unit, look_up, found)
+                found = self.from_elsewhere(unit, functools.partial(look_up, unit, waited=True), found)
             if found.result is None:
                 self.open_frame(unit)
             elif not len(self.frames):
@@ -154,6 +160,19 @@ class ClientSession:
             self.open_frame(None, reason=reasons.INTERNAL)
             return None
         return found.with_warnings()
+
+    def _lose(self, unit: Unit, missed: Found) -> None:
+        """An overload that a hit promised, and what it was made from is no more: open a frame; better than none."""
+        from nbcache.glue.identity.dispatcher_past import lose
+
+        _log.info(
+            "%s: compiling an overload that a loaded function relied on and that can no longer be loaded", unit.name
+        )
+        if not missed.is_checked:
+            self.counters.miss(missed.reason)
+        lose(unit.owner, unit.args)
+        # Callers can't be stored either: they would pass for what was built upon the one that is lost.
+        self.open_frame(None, reason="what it was made from changed", taint=True)
 
     def from_elsewhere(self, unit: Unit, look_up: Callable[[], Found], missed: Found) -> Found:
         """What a daemon builds, or another process is building; *look_up* finds it then.
@@ -222,14 +241,10 @@ class ClientSession:
         depth = len(self.frames)
         cres = self._load_unit(identify, stencil._targetctx)  # noqa: SLF001  the only name it has
         if cres is not None:
-            try:
+            with self.faults("loading"):
                 from nbcache.glue.entries.load import settle_stencil
 
                 settle_stencil(stencil, cres)
-            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                let_pass(raised)
-                self.fault("loading", None)
-            else:
                 return cres
         cres = build()
         if len(self.frames) > depth:
@@ -250,9 +265,7 @@ class ClientSession:
                     return None
                 unit.key  # noqa: B018  computed here so that it is known to exist
             except self._unidentifiable as exc:
-                name = "a function" if unit is None else unit.name
-                self.counters.uncacheable(str(exc), name)
-                _log.debug("%s can't be cached: it depends on %s", name, exc)
+                self.uncacheable(exc, unit)
                 return None
             found = self.lookup.overload(unit, target_context)
             if found.result is None:
@@ -297,11 +310,8 @@ class ClientSession:
         unit = cast("Unit | None", frame.unit) if frame is not None else None
         if not self.enabled or frame is None or unit is None or unit.owner is not owner:
             return
-        try:
+        with self.faults("publishing", unit):
             self.saving.literals_requested(frame, unit, tuple(sorted(positions)))
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            self.fault("publishing", unit)
 
     def loaded(self, owner: Any, entry_point: Any) -> Any:
         """The outermost compilation for *owner* is over: return what is to be called in the place of *entry_point*."""
@@ -342,14 +352,11 @@ class ClientSession:
         # The kernel may be a hit, which initialises nothing; building needs Numba's registries.
         cres.target_context.refresh()
         info = build()
-        try:
-            if unit is not None:
+        if unit is not None:
+            with self.faults("publishing"):
                 finish(info.library)
                 self._marks.keep_wrapper(cres.library, kind, (unit, info.library, info.name))
                 self.saving.library(unit, info.library, info.name, time.perf_counter() - started)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            self.fault("publishing", None)
         return info
 
     def runtime(self, target_context: Any, build: Callable[[], Any]) -> Any:
@@ -371,30 +378,17 @@ class ClientSession:
             unit = None
         started = time.perf_counter()
         library = build()
-        try:
-            if unit is not None:
+        if unit is not None:
+            with self.faults("publishing", unit):
                 self.saving.library(unit, library, "", time.perf_counter() - started)
-        except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-            let_pass(raised)
-            self.fault("publishing", unit)
         return library
 
-    def _identify(self, owner: Any, sig: Any) -> Unit | str:
-        self.maker.prepare()
-        unit = None
-        try:
-            unit = self._unit_for(self.maker, self.frames, owner, sig)
-            unit.key  # noqa: B018  computed here so that it is known to exist
-        except self._unidentifiable as exc:
-            reason, name = str(exc), "a function" if unit is None else unit.name
-            self.counters.uncacheable(reason, name)
-            _log.debug("%s can't be cached: it depends on %s", name, reason)
-            return reason
-        if unit.kind == "dispatcher":
-            owed = self.history.identified(unit)
-            if owed is not None:
-                unit.stands_for(owed)
-        return unit
+    def uncacheable(self, why: Exception, unit: Unit | None, what: str = "a function") -> str:
+        """Count what has no identity, and of which there may be no unit; return why."""
+        reason, name = str(why), what if unit is None else unit.name
+        self.counters.uncacheable(reason, name)
+        _log.debug("%s can't be cached: it depends on %s", name, reason)
+        return reason
 
     def record(self, unit: Unit) -> None:
         """Add what the program itself asked for to the warm list, if there is one."""
@@ -414,16 +408,22 @@ class ClientSession:
         except Exception as raised:  # noqa: BLE001  a handler of the program's may raise what it likes
             let_pass(raised)
 
+    @contextmanager
+    def faults(self, doing: str, unit: Unit | RuntimeUnit | None = None) -> Iterator[None]:
+        """What goes wrong inside is a fault, and the program goes on."""
+        try:
+            yield
+        except Exception as raised:  # noqa: BLE001  whatever it is
+            let_pass(raised)
+            self.fault(doing, unit)
+
     def leave(self) -> None:
         """Before the cache is switched off: see to it that what is loaded goes on as if it had been compiled."""
         if self.has_hits:
-            try:
+            with self.faults("switching off"):
                 self.history.keep_promises()
                 self.maker.choices.leave()
                 self.lookup.load_rest()
-            except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
-                let_pass(raised)
-                self.fault("switching off", None)
 
     def finish(self) -> None:
         """At the end of the process: complete its usage record, tidy up the store now and then."""

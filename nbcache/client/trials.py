@@ -238,8 +238,7 @@ class Trials:
             self._table = None
         drop = user_directories.own(self._store.path, layout.TRIALS)
         if drop is None:
-            msg = "there is no place for it"
-            raise OSError(msg)
+            raise OSError("there is no place for it")
         self._path = f"{drop}/{first_calls.FILE}"
         self._table = KeptFile(self._path, first_calls.FLAGS, layout.FILE_MODE)
         return self._table

@@ -28,6 +28,7 @@ from contextlib import suppress
 from typing import Final
 
 from nbcache.file_trust import Trust
+from nbcache.process import closing
 from nbcache.store import first_askers, opened
 
 _log = logging.getLogger("nbcache")
@@ -75,13 +76,10 @@ class Audit:
         if problem is not None:
             raise PermissionError(errno.EACCES, f"it {problem}")
         newest = f"{directory}/{name}.jsonl"
-        fd = os.open(newest, _FLAGS, 0o600)
-        try:
+        with closing(os.open(newest, _FLAGS, 0o600)) as fd:
             # One write: a reader sees whole lines.
             os.write(fd, line)
             full = os.fstat(fd).st_size >= MAX_SIZE
-        finally:
-            os.close(fd)
         if full:
             names = [newest, *(f"{directory}/{name}.{number}.jsonl" for number in range(1, KEPT + 1))]
             for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):

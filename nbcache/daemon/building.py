@@ -5,33 +5,28 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache.daemon import failures, housekeeping, interpreters, job_functions, lanes, whose_turn
 from nbcache.daemon.cluster import Farm, exposure
-from nbcache.daemon.confinement import Uids
+from nbcache.daemon.confinement import Confinement, Uids
 from nbcache.daemon.interpreters import Judging
 from nbcache.daemon.job_run import FarmError
 from nbcache.daemon.pool import Confining, CrashError, ForkingPool, InterpreterError, JobError, Pools
+from nbcache.daemon.presence import Presence
 from nbcache.daemon.publisher import Claims, Publisher, Ticket
 from nbcache.daemon.remote_builds import Remote
-from nbcache.daemon.shared_parts import Sparing
+from nbcache.daemon.shared_parts import Commons, Sparing
+from nbcache.daemon.whose_turn import Job
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
 from nbcache.protocol import spool
 from nbcache.store import quarantine, reasons
 from nbcache.store.usage import SELF_TEST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from concurrent.futures import Future
-
-    from nbcache.daemon.confinement import Confinement
-    from nbcache.daemon.presence import Presence
-    from nbcache.daemon.shared_parts import Commons
-    from nbcache.daemon.whose_turn import Job
 
 _log = logging.getLogger("nbcache")
 ATTEMPTS: Final = 2
@@ -212,8 +207,7 @@ class Building:
         commons, trust = self._commons, self._commons.store.trust
         problem = self._judging.problem(interpreter)
         if problem is not None:
-            msg = f"the interpreter {interpreter} {problem}"
-            raise NbcacheError(msg)
+            raise NbcacheError(f"the interpreter {interpreter} {problem}")
         environment = interpreters.environment(trust, commons.settings, numba_settings, kernels=kernels)
         return ForkingPool(
             interpreter, commons.store.path, environment, self._here, commons.options.limits,

@@ -19,13 +19,11 @@ import os
 import socket
 import struct
 from array import array
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from nbcache.process import memory_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from nbcache.process import closing, memory_file
 
 MAX_MESSAGE: Final = 1 << 16
 """The longest message [bytes]."""
@@ -140,12 +138,9 @@ def close_all(fds: list[int]) -> None:
 @contextmanager
 def sealed(data: bytes | memoryview) -> Iterator[int]:
     """Open a file in memory that holds ``data`` and can't be changed; a descriptor. Raises OSError."""
-    fd = memory_file("nbcache", data, sealable=True)
-    try:
+    with closing(memory_file("nbcache", data, sealable=True)) as fd:
         fcntl.fcntl(fd, _ADD_SEALS, _SEALED)
         yield fd
-    finally:
-        os.close(fd)
 
 
 def unsealed(fds: list[int], most: int) -> bytes:
@@ -162,7 +157,6 @@ def unsealed(fds: list[int], most: int) -> bytes:
             content += part
         return bytes(content)
     except OSError as error:
-        msg = f"what came along can't be read as a file in memory: {error}"
-        raise BadMessageError(msg) from error
+        raise BadMessageError(f"what came along can't be read as a file in memory: {error}") from error
     finally:
         close_all(fds)

@@ -21,27 +21,22 @@ import secrets
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final
 
 from nbcache import config, environ
+from nbcache.config import Settings
 from nbcache.daemon import channel
-from nbcache.daemon.job_run import NEVER, CrashError, FarmError, InterpreterError
+from nbcache.daemon.job_run import NEVER, CrashError, FarmError, InterpreterError, Running
 from nbcache.daemon.job_services import Services
-from nbcache.daemon.pool import MODULES, ForkingPool, Limits, name_of
+from nbcache.daemon.pool import MODULES, Confining, ForkingPool, Limits, name_of
+from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.supervisor import Interpreter
 from nbcache.grammar import Malformed, number, text, up_to
 from nbcache.one_line import one_line
 from nbcache.secret import revealed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from concurrent.futures import Future
-
-    from nbcache.config import Settings
-    from nbcache.daemon.job_run import Running
-    from nbcache.daemon.pool import Confining
-    from nbcache.daemon.publisher import Publisher, Ticket
-    from nbcache.store.directory import Store
+from nbcache.store.directory import Store
 
 _log = logging.getLogger("nbcache")
 FIRST_PAUSE: Final = 2.0

@@ -28,14 +28,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache.daemon import linux_calls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FIRST_UID: Final = 1_900_000_000
 UIDS: Final = 10_000

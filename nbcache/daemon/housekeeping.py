@@ -11,23 +11,19 @@ import logging
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
-from nbcache.daemon.shared_parts import Stock
+from nbcache.daemon.audit import Audit
+from nbcache.daemon.shared_parts import Commons, Stock
 from nbcache.one_line import one_line
 from nbcache.protocol import heartbeats, requests, spool
+from nbcache.protocol.requests import Request
 from nbcache.store import evict, first_askers, layout, listing, pins, quarantine, upkeep, usage_sums
+from nbcache.store.directory import Store
+from nbcache.store.entry import Entry
+from nbcache.store.quarantine import Suspect
 from nbcache.store.usage import SELF_TEST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.daemon.audit import Audit
-    from nbcache.daemon.shared_parts import Commons
-    from nbcache.protocol.requests import Request
-    from nbcache.store.directory import Store
-    from nbcache.store.entry import Entry
-    from nbcache.store.quarantine import Suspect
 
 _log = logging.getLogger("nbcache")
 TURN_SECONDS: Final = 5.0

@@ -13,21 +13,17 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache import environ
+from nbcache.config import Settings
 from nbcache.daemon import interpreter_boot, job_side
+from nbcache.file_trust import Trust
 from nbcache.importing import Paths
-from nbcache.secret import revealed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nbcache.config import Settings
-    from nbcache.file_trust import Trust
-    from nbcache.secret import Secret
+from nbcache.secret import Secret, revealed
 
 _EARLY: Final = ("encodings", "collections", "ctypes", "importlib", "json", "logging", "re", "lib-dynload")
 """The packages of Python's library that are imported before its files are judged one by one."""

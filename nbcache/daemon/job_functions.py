@@ -5,14 +5,12 @@ Each is for a process of its own that has the hook switched on over the store, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 import nbcache
 from nbcache.daemon import failures, job_side
 from nbcache.protocol import requests
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 UNPUBLISHED: Final = "it was compiled and could not be published"
 """The reason when it is the store's fault: a disk that is full, say."""

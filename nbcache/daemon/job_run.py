@@ -7,19 +7,16 @@ import os
 import re
 import signal
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache.daemon import linux_calls
+from nbcache.daemon.channel import Channel
+from nbcache.daemon.publisher import Ticket
 from nbcache.errors import NbcacheError
 from nbcache.one_line import one_line
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from nbcache.daemon.channel import Channel
-    from nbcache.daemon.publisher import Ticket
 
 _log = logging.getLogger("nbcache")
 MAX_SAID: Final = 16 << 10

@@ -10,42 +10,32 @@ import os
 import queue
 import threading
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache.daemon import channel
 from nbcache.daemon.channel import BadMessageError, Channel
+from nbcache.daemon.job_run import Running
+from nbcache.daemon.publisher import Publisher, Ticket
+from nbcache.file_trust import Trust
 from nbcache.store.usage import MAX_RECORD
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from nbcache.daemon.job_run import Running
-    from nbcache.daemon.publisher import Publisher, Ticket
-    from nbcache.file_trust import Trust
-
-
+@dataclass(frozen=True, slots=True)
 class Services:
     """What jobs may ask for."""
 
-    def __init__(
-        self,
-        trust: Trust,
-        publisher: Publisher,
-        built: int,
-        confined: Callable[[Any], None],
-        beside: Beside | None = None,
-    ) -> None:
-        """*trust* judges for those who can't; *built* is the uid that they run as; *confined* is told of each
-        interpreter that started.
-
-        What jobs pass on that may hang is dealt with *beside* the thread that asks.
-        """
-        self._trust = trust
-        self._publisher = publisher
-        self.built = built
-        self.confined = confined
-        self._beside = Beside(lambda: None) if beside is None else beside
+    trust: Trust
+    """Judges for those who can't."""
+    publisher: Publisher
+    built: int
+    """The uid that they run as."""
+    confined: Callable[[Any], None]
+    """Is told of each interpreter that started."""
+    beside: Beside = field(default_factory=lambda: Beside(lambda: None))
+    """Deals with what jobs pass on that may hang."""
 
     def judge(
         self, job: Running, said: dict[str, Any], fds: list[int], fail: Callable[[Running, Exception], None]
@@ -72,11 +62,11 @@ class Services:
         """Close what a job passed on, whatever that is. Raises OSError."""
         if fds:
             # Also that may have to wait for a file's server.
-            self._do(job, partial(_closed, fds), fds)
+            self._do(job, partial(channel.close_all, fds), fds)
 
-    def _do(self, job: Running, work: Callable[[], Callable[[], None]], fds: list[int]) -> None:
+    def _do(self, job: Running, work: Callable[[], Callable[[], None] | None], fds: list[int]) -> None:
         try:
-            self._beside.do(job.call.ticket.asked, work)
+            self.beside.do(job.call.ticket.asked, work)
         except OSError:
             channel.close_all(fds)
             raise
@@ -87,7 +77,7 @@ class Services:
             # An interpreter's own question, about what it imports.
             end.send({"problem": self._judge(said, fds)})
         elif "entry" in said:
-            done = self._publisher.take(ticket, lambda most: channel.unsealed(fds, most))
+            done = self.publisher.take(ticket, lambda most: channel.unsealed(fds, most))
             end.send({"ok": done.ok, "reason": done.reason})
         elif ticket.claims is not None and "claim" in said:
             channel.close_all(fds)
@@ -96,7 +86,7 @@ class Services:
             channel.close_all(fds)
             ticket.claims.release(str(said["release"]))
         elif "usage" in said:
-            self._publisher.usage(ticket, channel.unsealed(fds, MAX_RECORD))
+            self.publisher.usage(ticket, channel.unsealed(fds, MAX_RECORD))
         else:
             channel.close_all(fds)
             raise BadMessageError("it means nothing")
@@ -107,21 +97,12 @@ class Services:
                 raise BadMessageError("it names nothing to be judged")
             status = os.fstat(fds[0])
             if said["judge"] == "owner":
-                return self._trust.owner_problem(status, fds[0])
-            return self._trust.writers_problem(status, fds[0], may_be_sticky=bool(said.get("sticky")))
+                return self.trust.owner_problem(status, fds[0])
+            return self.trust.writers_problem(status, fds[0], may_be_sticky=bool(said.get("sticky")))
         except OSError as error:
             return f"can't be examined: {error.strerror or error}"
         finally:
             channel.close_all(fds)
-
-
-def _closed(fds: list[int]) -> Callable[[], None]:
-    channel.close_all(fds)
-    return _nothing
-
-
-def _nothing() -> None:
-    """What is left to be done about what was closed."""
 
 
 IDLE_SECONDS: Final = 5.0
@@ -135,11 +116,11 @@ class Beside:
         """*wake* is called, in any thread, when there is something to be settled."""
         self._wake = wake
         self._lock = threading.Lock()
-        self._waiting: dict[int, queue.SimpleQueue[Callable[[], Callable[[], None]]]] = {}
+        self._waiting: dict[int, queue.SimpleQueue[Callable[[], Callable[[], None] | None]]] = {}
         self._done: deque[Callable[[], None]] = deque()
 
-    def do(self, whose: int, work: Callable[[], Callable[[], None]]) -> None:
-        """Have *work* done after all else that is *whose* (a uid); what it returns is called by `settle`.
+    def do(self, whose: int, work: Callable[[], Callable[[], None] | None]) -> None:
+        """Have *work* done after all else that is *whose* (a uid); what it returns, if anything, is called by `settle`.
 
         Raises OSError where no thread can be made.
         """
@@ -172,5 +153,7 @@ class Beside:
                         del self._waiting[whose]
                         return
                 continue
-            self._done.append(work())
-            self._wake()
+            left = work()
+            if left is not None:
+                self._done.append(left)
+                self._wake()

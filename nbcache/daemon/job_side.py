@@ -90,8 +90,7 @@ class Link:
 
     def _insist(self) -> None:
         if self._owner != _process():
-            msg = "only the job itself may do that, and not what it started"
-            raise PermissionError(msg)
+            raise PermissionError("only the job itself may do that, and not what it started")
 
 
 _forks = 0

@@ -10,20 +10,17 @@ import logging
 import os
 import stat
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Any, Final
 
 from nbcache.daemon import whose_turn
 from nbcache.daemon.pool import CrashError, JobError
+from nbcache.daemon.whose_turn import Job
 from nbcache.errors import NbcacheError
 from nbcache.protocol import profiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from concurrent.futures import Future
-
-    from nbcache.daemon.whose_turn import Job
-    from nbcache.protocol.requests import Request
-    from nbcache.store.directory import Store
+from nbcache.protocol.requests import Request
+from nbcache.store.directory import Store
 
 _log = logging.getLogger("nbcache")
 SHARE: Final = 0.5

@@ -10,10 +10,8 @@ import errno
 import os
 import signal
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 NEW_USER: Final = 0x10000000
 NEW_PID: Final = 0x20000000

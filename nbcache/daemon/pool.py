@@ -16,26 +16,22 @@ import subprocess
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import nbcache
 from nbcache.daemon import interpreter_boot
 from nbcache.daemon.confinement import Confinement
 from nbcache.daemon.job_run import NEVER, Call, CrashError, InterpreterError, JobError
 from nbcache.daemon.job_services import Beside, Services
-from nbcache.daemon.publisher import MAX_BYTES, Ticket
+from nbcache.daemon.publisher import MAX_BYTES, Publisher, Ticket
 from nbcache.daemon.scratch import Scratch
 from nbcache.daemon.supervisor import Interpreter, started_in_time
+from nbcache.file_trust import Trust
 from nbcache.store import reasons
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from nbcache.daemon.publisher import Publisher
-    from nbcache.file_trust import Trust
 
 __all__ = ["Confining", "CrashError", "ForkingPool", "InterpreterError", "JobError", "Limits", "Pools"]
 

@@ -7,19 +7,16 @@ import os
 import socket
 import time
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache import other_processes
 from nbcache.daemon import whose_turn
+from nbcache.daemon.shared_parts import Commons
 from nbcache.protocol import heartbeats
 from nbcache.protocol.heartbeats import Heartbeat
 from nbcache.store import layout
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nbcache.daemon.shared_parts import Commons
 
 _log = logging.getLogger("nbcache")
 NEWS_SECONDS: Final = 0.2

@@ -7,12 +7,14 @@ import os
 import sys
 import threading
 import time
-from concurrent.futures import as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache import environ
+from nbcache.config import Settings
 from nbcache.daemon import failures, interpreter_boot, interpreters, job_functions
 from nbcache.daemon.cluster import Farm
 from nbcache.daemon.job_run import FarmError
@@ -20,13 +22,7 @@ from nbcache.daemon.pool import Confining, CrashError, ForkingPool, JobError, Li
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from concurrent.futures import Future
-
-    from nbcache.config import Settings
-    from nbcache.store.directory import Store
+from nbcache.store.directory import Store
 
 FARM_SECONDS: Final = 120.0
 """How long a cluster may take to show a worker that fits [s]: each has to import Numba first."""
@@ -97,11 +93,6 @@ def from_store(store: Store) -> Iterator[Wish]:
             if request is not None and (asked := (request.function, request.call, repr(request.types))) not in seen:
                 seen.add(asked)
                 yield _wish(request._replace(settings=settings))
-
-
-def from_module(name: str) -> Wish:
-    """Everything in a module that is compiled when it is imported."""
-    return Wish(name, module=name)
 
 
 def for_processors(wishes: Iterable[Wish], cpus: Iterable[str]) -> list[Wish]:

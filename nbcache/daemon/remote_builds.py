@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
 
+from nbcache.config import Settings
+from nbcache.daemon.shared_parts import Problems
 from nbcache.protocol import helper
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-
-    from nbcache.config import Settings
-    from nbcache.daemon.shared_parts import Problems
-    from nbcache.protocol.helper import Answer
+from nbcache.protocol.helper import Answer
 
 START_SECONDS: Final = 5.0
 """How long a helper that was started is waited for [s]."""

@@ -16,20 +16,17 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache.daemon import whose_turn
 from nbcache.daemon.intake import MAX_WATCHED, Watch
+from nbcache.daemon.shared_parts import Commons
 from nbcache.daemon.whose_turn import Job
 from nbcache.protocol import sources
+from nbcache.protocol.sources import Sources
 from nbcache.store import layout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.daemon.shared_parts import Commons
-    from nbcache.protocol.sources import Sources
 
 _log = logging.getLogger("nbcache")
 LOOK_SECONDS: Final = 1.0

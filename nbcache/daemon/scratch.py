@@ -13,6 +13,8 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from nbcache.process import closing
+
 _PREFIX: Final = "nbcache-jobs-"
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _YOUNG_SECONDS: Final = 60.0
@@ -47,11 +49,8 @@ def _sweep(uids: set[int | None]) -> None:
 
 
 def _remove_if_left(path: str, uids: set[int | None]) -> None:
-    directory = os.open(path, _FLAGS)
-    try:
+    with closing(os.open(path, _FLAGS)) as directory:
         status = os.fstat(directory)
         if status.st_uid in uids and time.time() - status.st_mtime > _YOUNG_SECONDS:
             fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
-    finally:
-        os.close(directory)

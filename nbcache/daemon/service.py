@@ -16,36 +16,32 @@ import signal
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import nbcache.protocol
 import nbcache.store
+from nbcache.config import Settings
 from nbcache.daemon import housekeeping, whose_turn
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.building import Building
 from nbcache.daemon.failures import Answers
 from nbcache.daemon.housekeeping import Housekeeping
 from nbcache.daemon.intake import Intake, Watch
-from nbcache.daemon.presence import NEWS_SECONDS, Presence
+from nbcache.daemon.presence import NEWS_SECONDS, Notifier, Presence
 from nbcache.daemon.saved_files import Saves
 from nbcache.daemon.shared_parts import Commons, Options, Problems, Sparing
 from nbcache.daemon.whose_turn import Job, Jobs
 from nbcache.errors import StoreRefusedError
 from nbcache.metrics.meter import Meter
 from nbcache.protocol import spool
+from nbcache.protocol.requests import Request
+from nbcache.protocol.spool import Waiting
 from nbcache.store import first_askers, layout, tree
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.config import Settings
-    from nbcache.daemon.presence import Notifier
-    from nbcache.protocol.requests import Request
-    from nbcache.protocol.spool import Waiting
 
 _log = logging.getLogger("nbcache")
 DRAIN_SECONDS: Final = 8.0

@@ -5,23 +5,20 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from nbcache.config import Settings
+from nbcache.daemon.audit import Audit
+from nbcache.daemon.failures import Answers
 from nbcache.daemon.pool import Limits
+from nbcache.daemon.whose_turn import Jobs
 from nbcache.file_trust import Trust
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from nbcache.config import Settings
-    from nbcache.daemon.audit import Audit
-    from nbcache.daemon.failures import Answers
-    from nbcache.daemon.whose_turn import Jobs
-    from nbcache.metrics.meter import Meter
-    from nbcache.protocol.requests import Request
-    from nbcache.store.directory import Store
+from nbcache.metrics.meter import Meter
+from nbcache.protocol.requests import Request
+from nbcache.store.directory import Store
 
 
 @dataclass(frozen=True, slots=True)

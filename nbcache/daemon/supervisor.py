@@ -12,28 +12,24 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache import other_processes
 from nbcache.daemon import channel, linux_calls
 from nbcache.daemon.channel import BadMessageError, Channel
-from nbcache.daemon.job_run import NEVER, CrashError, Errors, InterpreterError, JobError, Running, ending
+from nbcache.daemon.job_run import NEVER, Call, CrashError, Errors, InterpreterError, JobError, Running, ending
+from nbcache.daemon.job_services import Services
 from nbcache.daemon.publisher import Ticket
 from nbcache.daemon.zygote import PROTOCOL_VERSION
 from nbcache.grammar import up_to
 from nbcache.one_line import one_line
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Mapping
-
-    from nbcache.daemon.job_run import Call
-    from nbcache.daemon.job_services import Services
 
 _log = logging.getLogger("nbcache")
 START_SECONDS: Final = 120.0

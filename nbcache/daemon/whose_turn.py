@@ -10,21 +10,18 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from nbcache.daemon.pool import ForkingPool
+from nbcache.daemon.publisher import Claims, Ticket
 from nbcache.protocol import heartbeats
+from nbcache.protocol.requests import Request
 from nbcache.store import layout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from concurrent.futures import Future
-
-    from nbcache.daemon.pool import ForkingPool
-    from nbcache.daemon.publisher import Claims, Ticket
-    from nbcache.protocol.requests import Request
-    from nbcache.store.locks import Lease
+from nbcache.store.locks import Lease
 
 FRESH_SECONDS: Final = 60.0
 """Up to this age, somebody may still wait for a request [s]; an older one is built when nothing else is to be done."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from distributed import WorkerPlugin
+from distributed import Worker, WorkerPlugin
 
 from nbcache import config
 from nbcache.client import hook, logs
 from nbcache.secret import revealed
 from nbcache.setting_syntax import READERS, SECRET, read
-
-if TYPE_CHECKING:
-    from distributed import Worker
 
 _log = logging.getLogger("nbcache")
 _SOURCE: Final = "nbcache.dask.CachePlugin"
@@ -44,8 +41,7 @@ class CachePlugin(WorkerPlugin):  # type: ignore[misc]  # distributed has no typ
         """
         path = os.fspath(dir)
         if not os.path.isabs(path):
-            msg = f"CachePlugin: {path!r} is relative; workers have working directories of their own"
-            raise ValueError(msg)
+            raise ValueError(f"CachePlugin: {path!r} is relative; workers have working directories of their own")
         given = {**settings, "dir": path}
         self._settings: dict[str, Any] = {name: _read(name, value) for name, value in given.items()}
 
@@ -71,8 +67,7 @@ class CachePlugin(WorkerPlugin):  # type: ignore[misc]  # distributed has no typ
 
 def _read(name: str, value: object) -> object:
     if name not in READERS:
-        msg = f"CachePlugin: {name!r} is not a setting; known are {', '.join(config.NAMES)}"
-        raise ValueError(msg)
+        raise ValueError(f"CachePlugin: {name!r} is not a setting; known are {', '.join(config.NAMES)}")
     try:
         # A tuple is what Python has for a list.
         return read(name, list(value) if isinstance(value, (tuple, set, frozenset)) else value)

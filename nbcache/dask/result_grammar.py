@@ -29,7 +29,8 @@ import json
 import pickle
 import pickletools
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, NoReturn
 
 import dask
 from distributed.protocol import core
@@ -38,9 +39,6 @@ from nbcache.daemon import channel, cluster, publisher
 from nbcache.grammar import Malformed, Reader, fields, member, row, several, text, up_to
 from nbcache.one_line import one_line
 from nbcache.store.usage import MAX_RECORD
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _BEGIN: Final = b"nbcache farm 1\n"
 MAX_HEAD: Final = 1 << 18

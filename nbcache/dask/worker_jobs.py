@@ -18,8 +18,9 @@ import shutil
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import distributed
 
@@ -35,10 +36,6 @@ from nbcache.file_trust import Trust
 from nbcache.setting_syntax import read
 from nbcache.store import entry, tree
 from nbcache.store.directory import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 TELL_SECONDS: Final = 0.25
 """How often a job's progress is told [s]."""
@@ -153,8 +150,7 @@ class _UserStore:
         def make(interpreter: str, numba_settings: Mapping[str, str], kernels: bool) -> ForkingPool:
             problem = interpreters.problem(interpreter, store.trust)
             if problem is not None:
-                msg = f"the interpreter {interpreter} on {os.uname().nodename} {problem}"
-                raise NbcacheError(msg)
+                raise NbcacheError(f"the interpreter {interpreter} on {os.uname().nodename} {problem}")
             # As whoever this worker runs: any task of the cluster may do as much.
             environment = interpreters.environment(store.trust, settings, numba_settings, kernels=kernels)
             return ForkingPool(

@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache.store import layout, reasons, usage
 from nbcache.store.content import stamp_of
 from nbcache.store.folders import Folder
-
-if TYPE_CHECKING:
-    from nbcache.store.usage import Record
+from nbcache.store.usage import Record
 
 READ_BYTES: Final = 64 << 20
 """How much of new records is read at once [bytes]."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
+from collections.abc import Callable
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from itertools import accumulate
+from typing import Final, NamedTuple
 
 WAIT_BOUNDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """The upper bounds of the buckets for waiting requests [s]."""
@@ -66,11 +65,7 @@ class _Histogram:
         self._total += value
 
     def read(self) -> Distribution:
-        counts, sum_so_far = [], 0
-        for count in self._counts:
-            sum_so_far += count
-            counts.append(sum_so_far)
-        return Distribution(self._bounds, tuple(counts), self._total)
+        return Distribution(self._bounds, tuple(accumulate(self._counts)), self._total)
 
 
 class Meter:

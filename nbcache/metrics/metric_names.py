@@ -10,14 +10,15 @@ the ``sum``. What is of one **daemon** (``nbcache_daemon_*``) begins anew with i
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.utils import floatToGoString
 
 import nbcache
-from nbcache.metrics.meter import Distribution
+from nbcache.metrics.meter import Distribution, Reading
 from nbcache.one_line import one_line
 from nbcache.store import reasons
 
@@ -26,25 +27,16 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from nbcache.metrics.meter import Reading
     from nbcache.metrics.store_scan import Look
     from nbcache.store.usage import Record
-
-
-class _Made:
-    """What is to be written, as ``prometheus_client`` takes it."""
-
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = list(metrics)
-
-    def collect(self) -> list[Metric]:
-        return self._metrics
 
 
 def text(metrics: Iterable[Metric], accept: str = "") -> tuple[bytes, str]:
     """Return the metrics as text and its content type: OpenMetrics for who asks for it, else Prometheus' own format."""
     encode, content_type = choose_encoder(accept)
-    return encode(_Made(metrics)), content_type
+    made = list(metrics)
+    # All that it asks of a registry.
+    return encode(SimpleNamespace(collect=lambda: made)), content_type
 
 
 def of_store(look: Look) -> Iterator[Metric]:
@@ -126,25 +118,24 @@ class _Maker:
         # A path may be of any bytes; a label is text on one line.
         self._store = one_line(root)
 
-    def gauge(self, name: str, meaning: str, value: float) -> Metric:
-        made = GaugeMetricFamily(name, meaning, labels=["store"])
-        made.add_metric([self._store], value)
+    def _one(self, family: Any, name: str, meaning: str, value: object) -> Metric:
+        made: Metric = family(name, meaning, labels=["store"])
+        made.add_metric([self._store], value)  # type: ignore[attr-defined]  # of the families that there are
         return made
 
+    def gauge(self, name: str, meaning: str, value: float) -> Metric:
+        return self._one(GaugeMetricFamily, name, meaning, value)
+
     def counter(self, name: str, meaning: str, value: float) -> Metric:
-        made = CounterMetricFamily(name, meaning, labels=["store"])
-        made.add_metric([self._store], value)
-        return made
+        return self._one(CounterMetricFamily, name, meaning, value)
+
+    def info(self, name: str, meaning: str, values: dict[str, str]) -> Metric:
+        return self._one(InfoMetricFamily, name, meaning, values)
 
     def counters(self, name: str, meaning: str, label: str, values: Mapping[str, float]) -> Metric:
         made = CounterMetricFamily(name, meaning, labels=["store", label])
         for word, value in values.items():
             made.add_metric([self._store, word], value)
-        return made
-
-    def info(self, name: str, meaning: str, values: dict[str, str]) -> Metric:
-        made = InfoMetricFamily(name, meaning, labels=["store"])
-        made.add_metric([self._store], values)
         return made
 
     def distribution(self, name: str, meaning: str, observed: Distribution) -> Metric:

@@ -5,26 +5,22 @@ Nothing here raises for what a filesystem does: a store that can't be used is a 
 
 from __future__ import annotations
 
-import logging
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from nbcache.config import Settings
 from nbcache.metrics.ledger import Ledger
 from nbcache.protocol import heartbeats
 from nbcache.store import layout, quarantine
 from nbcache.store.directory import Store
 from nbcache.store.folders import Folder
 from nbcache.store.opened import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.config import Settings
-    from nbcache.store.usage import Record
+from nbcache.store.usage import Record
 
 MOST_FAILURES: Final = 10_000
 """How many failures are counted; daemons keep a tenth of that."""
@@ -136,6 +132,3 @@ def _count(root: str, name: str) -> int:
     with suppress(OSError), Folder(root, name) as folder:
         return sum(1 for _ in islice(folder.json_files(), MOST_FAILURES))
     return 0
-
-
-_log = logging.getLogger("nbcache")

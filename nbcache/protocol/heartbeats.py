@@ -41,7 +41,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from nbcache import other_processes
-from nbcache.grammar import document, fields, flag, mapping, maybe, natural, number, row, several, text
+from nbcache.grammar import Reader, document, fields, flag, mapping, maybe, natural, number, row, several, text
 from nbcache.one_line import one_line
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from nbcache.file_trust import Trust
-    from nbcache.grammar import Reader
 
 HEARTBEAT_VERSION: Final = 3
 BEAT_SECONDS: Final = 2.0

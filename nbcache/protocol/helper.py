@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from nbcache import __version__, config, environ, process
 from nbcache.file_trust import overflow_id
 from nbcache.grammar import Malformed, choice, record
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.records import Record
-from nbcache.secret import revealed
+from nbcache.secret import Secret, revealed
 from nbcache.setting_syntax import SECRET, read
 from nbcache.store import reasons
 
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nbcache.config import Settings
-    from nbcache.secret import Secret
 
 T = TypeVar("T")
 VERSION: Final = 3
@@ -157,21 +156,17 @@ def read_settings(data: bytes) -> Settings:
 
 def _umask() -> str:
     # To ask the kernel for it by umask(2) would change it, for all threads.
-    try:
-        with open("/proc/self/status", "rb") as file:
-            return next((line.decode("ascii") for line in file if line.startswith(b"Umask:")), "")
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return ""
+    with suppressed(OSError, ValueError), open("/proc/self/status", "rb") as file:
+        return next((line.decode("ascii") for line in file if line.startswith(b"Umask:")), "")
+    return ""
 
 
 def _stamp(path: Secret[str] | None) -> list[int]:
-    try:
-        status = os.stat(path.reveal()) if path is not None else None
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return []
-    return [status.st_dev, status.st_ino, status.st_mtime_ns] if status is not None else []
+    if path is not None:
+        with suppressed(OSError, ValueError):
+            status = os.stat(path.reveal())
+            return [status.st_dev, status.st_ino, status.st_mtime_ns]
+    return []
 
 
 def folder_problem(folder: str) -> str | None:
@@ -230,12 +225,10 @@ def ask(
         line.connect(place.socket)
         if not is_own(line):
             return None
-        try:
+        with suppressed(OSError):  # it ended, or takes too long
             line.send(Question(question, key, slot, seconds, since).said())
             return decode(line.recv(MAX_MESSAGE))
-        except OSError as raised:  # it ended, or takes too long
-            let_pass(raised)
-            return None
+        return None
 
 
 def offer(place: Meeting, key: str) -> None:
@@ -289,10 +282,8 @@ class Line:
         deadline = time.monotonic() + seconds
         while True:
             left = deadline - time.monotonic()
-            try:
+            with suppressed(OSError):  # none is there
                 return say(max(left, 0.0))
-            except OSError as raised:  # none is there
-                let_pass(raised)
             if left <= 0 or not self._begin(left):
                 return None
             time.sleep(_PAUSE_SECONDS)
@@ -312,15 +303,12 @@ class Line:
 
 def start(settings: Settings, seconds: float) -> bool:
     """Start a helper for these settings; return whether that could be tried. Takes *seconds* at most; never raises."""
-    try:
-        # No pipe, which may be full.
-        with open(process.memory_file("nbcache-settings"), "w+b") as told:
-            told.write(written(settings))
-            told.seek(0)
-            return detached(_REMOTE, [], seconds, told.fileno())
-    except OSError as raised:
-        let_pass(raised)
-        return False
+    # No pipe, which may be full.
+    with suppressed(OSError), open(process.memory_file("nbcache-settings"), "w+b") as told:
+        told.write(written(settings))
+        told.seek(0)
+        return detached(_REMOTE, [], seconds, told.fileno())
+    return False
 
 
 def detached(code: str, arguments: list[str], seconds: float, told: int | None = None) -> bool:
@@ -333,7 +321,7 @@ def detached(code: str, arguments: list[str], seconds: float, told: int | None =
     # It may be that Python was told to heed no environment, or no packages of the user.
     flags = [flag for flag, given in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if given]
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    try:
+    with suppressed(OSError):
         quiet: list[Any] = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
         if told is not None:
             quiet[0] = (os.POSIX_SPAWN_DUP2, told, 0)
@@ -350,10 +338,8 @@ def detached(code: str, arguments: list[str], seconds: float, told: int | None =
         deadline = time.monotonic() + seconds
         while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
-    except OSError as raised:
-        let_pass(raised)
-        return False
-    return True
+        return True
+    return False
 
 
 def _python() -> str:

@@ -37,7 +37,6 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from nbcache.file_trust import OPEN_FLAGS
 from nbcache.grammar import Malformed, choice, document, fields, hexadecimal, mapping, natural, number, several, text
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
@@ -387,15 +386,10 @@ def read_from(
     folder: Folder, name: str, trust: Trust, parse: Callable[[bytes], T], most: int = MAX_SIZE
 ) -> tuple[T, os.stat_result] | None:
     """Read the profile of a directory's owner, so many bytes of it; None for anything else. Never raises."""
-    with suppressed(OSError, ValueError):
-        fd = folder.open(file_of(name), OPEN_FLAGS)
-        try:
-            status = os.fstat(fd)
-            # Somebody else's, moved or linked here, would be the owner's word.
-            if status.st_uid == folder.status.st_uid and status.st_nlink == 1:
-                return content.read_json_from(fd, MAX_SIZE, trust, parse, most)
-        finally:
-            os.close(fd)
+    with suppressed(OSError, ValueError), content.reading(file_of(name), folder.open) as (fd, status):
+        # Somebody else's, moved or linked here, would be the owner's word.
+        if status.st_uid == folder.status.st_uid and status.st_nlink == 1:
+            return content.read_json_from(fd, MAX_SIZE, trust, parse, most)
     return None
 
 

@@ -31,23 +31,19 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache.errors import PASSING
-from nbcache.file_trust import OPEN_FLAGS
+from nbcache.file_trust import OPEN_FLAGS, Trust
 from nbcache.grammar import document, record
 from nbcache.passing_exceptions import let_pass, suppressed
-from nbcache.process import os, time
+from nbcache.process import closing, os, time
 from nbcache.protocol import requests
-from nbcache.protocol.requests import BadRequestError
+from nbcache.protocol.requests import BadRequestError, Request
 from nbcache.records import Record
 from nbcache.store import atomic, content, folders, layout, user_directories
 from nbcache.store.content import read_up_to
 from nbcache.store.folders import Folder
-
-if TYPE_CHECKING:
-    from nbcache.file_trust import Trust
-    from nbcache.protocol.requests import Request
 
 FAILURE_VERSION: Final = 1
 SUFFIX: Final = ".json"
@@ -116,16 +112,12 @@ def submit(root: str, request: Request) -> str | None:
     # A name of its own: where a file is replaced, another mount of a network filesystem may see the new one cut off at
     # the length of the old.
     name = f"{request.key}.{when}-{os.urandom(8).hex()}{SUFFIX}"
-    try:
+    with suppressed(OSError, BadRequestError):
         directory = user_directories.own(root, layout.REQUESTS)
-        if directory is None:
-            return None
-        path = f"{directory}/{name}"
-        atomic.write_file(path, request.line(), durable=False)
-    except (OSError, BadRequestError) as raised:
-        let_pass(raised)
-        return None
-    return path
+        if directory is not None:
+            atomic.write_file(f"{directory}/{name}", request.line(), durable=False)
+            return f"{directory}/{name}"
+    return None
 
 
 def waits(path: str) -> bool:
@@ -197,10 +189,8 @@ def take(waiting: Waiting, trust: Trust) -> Request | str | None:
         except OSError as error:
             let_pass(error)
             return None if error.errno in PASSING else f"it can't be opened: {error.strerror or error}"
-        try:
+        with closing(fd):
             return _read(fd, waiting, folder, trust)
-        finally:
-            os.close(fd)
 
 
 def _read(fd: int, waiting: Waiting, folder: Folder, trust: Trust) -> Request | str | None:
@@ -235,12 +225,10 @@ def _problem(status: os.stat_result, fd: int, uid: int, trust: Trust) -> str | N
 
 
 def _opens(path: str) -> bool:
-    try:
+    with suppressed(OSError):
         os.close(os.open(path, OPEN_FLAGS))
-    except OSError as raised:
-        let_pass(raised)
-        return False
-    return True
+        return True
+    return False
 
 
 def _answer_to(path: str) -> str:
@@ -278,7 +266,9 @@ def failure(root: str, key: str, scope: str = "") -> Failure | None:
 
 def failures(root: str) -> list[Failure]:
     """Return all of them, the newest first."""
-    found = [_read_failure(path) for path in _failure_paths(root)]
+    found: list[Failure | None] = []
+    with suppressed(OSError), Folder(root, layout.FAILED) as folder:
+        found = [_read_failure(f"{root}/{layout.FAILED}/{item.name}") for item in folder.json_files()]
     return sorted((each for each in found if each is not None), key=lambda each: -each.created)
 
 
@@ -303,12 +293,6 @@ def forget_failure(root: str, key: str, scope: str = "") -> None:
 def forget_own_failure(root: str, key: str, scope: str) -> None:
     """What was said to those who ask from one environment isn't said any more."""
     folders.remove(f"{root}/{layout.FAILED}/{key}.{scope}{SUFFIX}")
-
-
-def _failure_paths(root: str) -> list[str]:
-    with suppressed(OSError), Folder(root, layout.FAILED) as folder:
-        return [f"{root}/{layout.FAILED}/{item.name}" for item in folder.json_files()]
-    return []
 
 
 def _write_failure(root: str, name: str, failure: Failure) -> None:

@@ -8,15 +8,12 @@ numba/core/typeconv/rules.py and the ``can_convert_to`` of numba/core/types.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from nbcache.protocol.manifests import SCALARS
+from nbcache.protocol.manifests import SCALARS, TypeData
 from nbcache.published.environments import dtype
-
-if TYPE_CHECKING:
-    from nbcache.protocol.manifests import TypeData
 
 Type = tuple[Any, ...]
 

@@ -45,7 +45,7 @@ def make(member: Member) -> Any:
     if member.function.what == "cfunc":
         from nbcache.published import callbacks
 
-        return callbacks.make(member)
+        return callbacks.Callback(member)
     from nbcache.published import ufuncs
 
     return ufuncs.make(member)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from nbcache.published.members import function_of
-
-if TYPE_CHECKING:
-    from nbcache.published.members import Member
+from nbcache.published.members import Member, function_of
 
 _TYPES: Final[dict[str, Any]] = {
     "none": None,
@@ -93,11 +90,6 @@ class Callback:
 
         got = ", ".join(map(argtypes.words_of, args))
         return TypeError(f"{self.__name__} was not published for ({got}): it takes ({', '.join(self._arguments)})")
-
-
-def make(member: Member) -> Callback:
-    """The callback that a function of a manifest is."""
-    return Callback(member)
 
 
 def _c_type(name: str) -> Any:

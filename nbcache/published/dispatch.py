@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from nbcache.passing_exceptions import suppressed
 from nbcache.published import argtypes
 from nbcache.published.environments import constant
-from nbcache.published.members import function_of
+from nbcache.published.members import Member, function_of
 from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nbcache.published.members import Member
 
 _OMITTED: Final = object()
 _DEFAULT: Final = ("omitted",)
@@ -107,22 +106,18 @@ class Dispatcher:
         """The arguments in the order of the parameters."""
         names = self._parameters[:-1] if self._star else self._parameters
         if len(args) > len(names) and not self._star:
-            msg = f"{self.name} takes {len(names)} arguments ({', '.join(names)}), not {len(args)}"
-            raise TypeError(msg)
+            raise TypeError(f"{self.name} takes {len(names)} arguments ({', '.join(names)}), not {len(args)}")
         found = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
             if name not in names:
-                msg = f"{self.name} has no parameter {name}: it takes ({', '.join(self._parameters)})"
-                raise TypeError(msg)
+                raise TypeError(f"{self.name} has no parameter {name}: it takes ({', '.join(self._parameters)})")
             if name in found:
-                msg = f"{self.name} got its argument {name} twice"
-                raise TypeError(msg)
+                raise TypeError(f"{self.name} got its argument {name} twice")
             found[name] = value
         required = names[: len(names) - len(self.member.function.defaults)]
         missing = [name for name in required if name not in found]
         if missing:
-            msg = f"{self.name} needs its argument {missing[0]}: it takes ({', '.join(self._parameters)})"
-            raise TypeError(msg)
+            raise TypeError(f"{self.name} needs its argument {missing[0]}: it takes ({', '.join(self._parameters)})")
         rest = (tuple(args[len(names) :]),) if self._star else ()
         return (*(found.get(name, _OMITTED) for name in names), *rest)
 
@@ -155,8 +150,7 @@ class Dispatcher:
         found = [overload for ranks, overload in rated if ranks == best]
         if len(found) > 1:
             got, listed = ", ".join(map(argtypes.words_of, args)), "; ".join(map(_listed, found))
-            msg = f"{self.name}: several published signatures fit ({got}) equally: {listed}"
-            raise TypeError(msg)
+            raise TypeError(f"{self.name}: several published signatures fit ({got}) equally: {listed}")
         return found[0]
 
     def _mismatch(self, types: tuple[argtypes.Type | None, ...], args: tuple[Any, ...]) -> TypeError:

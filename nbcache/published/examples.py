@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from nbcache.protocol.manifests import SCALARS
+from nbcache.protocol.manifests import SCALARS, TypeData
 from nbcache.published.environments import dtype
 from nbcache.published.manifest_names import named
-
-if TYPE_CHECKING:
-    from nbcache.protocol.manifests import TypeData
 
 _SIDE: Final = 2
 """The length of an array in each dimension."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from nbcache import libm
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import suppressed
 
 if TYPE_CHECKING:
     from nbcache.protocol.manifests import Host
@@ -35,28 +35,19 @@ def python() -> str:
 @functools.cache
 def libc() -> str:
     """The C library and its version, such as ``glibc 2.36``; "" for one that doesn't say."""
-    try:
+    with suppressed(OSError, ValueError):
         return os.confstr("CS_GNU_LIBC_VERSION") or ""
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return ""
+    return ""
 
 
 @functools.cache
 def features() -> frozenset[str]:
     """What the processor can do, by the kernel's names; nothing if that can't be known."""
-    try:
-        with open("/proc/cpuinfo", "rb", buffering=0) as file:
-            # The first processor's paragraph: the others say the same, and the kernel asks each that is read about.
-            head = file.read(_PARAGRAPH)
-            while b"\n\n" not in head and len(head) < _MOST:
-                more = file.read(_PARAGRAPH)
-                if not more:
-                    break
-                head += more
-    except OSError as raised:
-        let_pass(raised)
-        return frozenset()
+    head = b""
+    with suppressed(OSError), open("/proc/cpuinfo", "rb", buffering=0) as file:
+        # The first processor's paragraph: the others say the same, and the kernel asks each that is read about.
+        while b"\n\n" not in head and len(head) < _MOST and (more := file.read(_PARAGRAPH)):
+            head += more
     for line in head.split(b"\n"):
         if line.startswith((b"flags", b"Features")):
             return frozenset(line.partition(b":")[2].decode("ascii", "replace").split())

@@ -39,13 +39,12 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 
 from nbcache.passing_exceptions import errors, let_pass
-from nbcache.process import memory_file
-from nbcache.protocol.manifests import ADDRESS_SIZE, ImageFacts
+from nbcache.process import closing, memory_file
+from nbcache.protocol.manifests import ADDRESS_SIZE, ImageFacts, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from nbcache.protocol.manifests import Slot
 
 _READ: Final = 1  # PROT_READ
 # Of Linux's magic.h and the filesystems' own headers: bcachefs, btrfs, ext2 to ext4, f2fs, overlayfs, ramfs, tmpfs,
@@ -213,11 +212,8 @@ def _c_library() -> Any:
 @contextmanager
 def library(name: str, data: bytes) -> Iterator[str]:
     """Put a library into memory; give the path to load it by, which is good for that alone. Raises OSError."""
-    descriptor = memory_file(name, data)
-    try:
+    with closing(memory_file(name, data)) as descriptor:
         # A random number, spelt in steps that lead nowhere.
         number = int.from_bytes(os.urandom(8), "big") | 1 << 64
         steps = "".join("/." if bit == "1" else "/" for bit in f"{number:b}")
         yield f"/proc/self/fd{steps}/{descriptor}"
-    finally:
-        os.close(descriptor)

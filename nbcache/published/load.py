@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from nbcache.passing_exceptions import errors, suppressed
 from nbcache.protocol import manifests
 from nbcache.published.members import Source
-from nbcache.published.realize import process, realize
+from nbcache.published.realize import WithNumba, process, realize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from nbcache.config import Settings
     from nbcache.keyring import Group
     from nbcache.protocol.manifests import Code, Manifest
-    from nbcache.published.realize import WithNumba
     from nbcache.store.directory import Store
     from nbcache.store.layers import Place
     from nbcache.store.opened import Opened, Refusal
@@ -217,7 +216,7 @@ def stored(
             return store.named.files.read(objects[manifest.codes.index(code)], manifest.name)
         return store.object_of(code.key, code.entry, manifest.name)
 
-    return Source(raw, manifest, store.named.files, object_of, restored, signers=signers)
+    return Source(raw, manifest, store.named.files, object_of, restored, signers)
 
 
 def restored(data: bytes) -> Any:

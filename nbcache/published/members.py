@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nbcache.records import Record
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
@@ -31,30 +32,18 @@ if TYPE_CHECKING:
             """Return where it lies, too; None if it is no file."""
 
 
-class Source:
+class Source(Record):
     """What a publication was loaded from: enough to load it elsewhere."""
 
-    __slots__ = ("_restore", "files", "manifest", "object_of", "raw", "signers")
-
-    def __init__(
-        self,
-        raw: bytes,
-        manifest: Manifest,
-        files: Files,
-        object_of: ObjectOf,
-        restore: Callable[[bytes], Any],
-        *,
-        signers: tuple[Group, ...] = (),
-    ) -> None:
-        """``raw`` is the manifest as it is stored; ``restore`` loads what :meth:`blob` returned. One of each group of
-        ``signers`` signed it.
-        """
-        self.raw = raw
-        self.manifest = manifest
-        self.files = files
-        self.object_of = object_of
-        self._restore = restore
-        self.signers = signers
+    raw: bytes
+    """The manifest as it is stored."""
+    manifest: Manifest
+    files: Files
+    object_of: ObjectOf
+    restore: Callable[[bytes], Any]
+    """Loads what :meth:`blob` returned."""
+    signers: tuple[Group, ...]
+    """One of each group signed it."""
 
     def blob(self, key: SecretKey | None = None, wanted: Collection[str] | None = None) -> bytes:
         """Return all of it as bytes, signed if there is a ``key``; of its parts those that are ``wanted``, or all.
@@ -84,7 +73,7 @@ class Source:
 
     def __reduce__(self) -> Any:
         """Return what loads it: who reads a pickle trusts it with anything."""
-        return self._restore, (self.blob(),)
+        return self.restore, (self.blob(),)
 
 
 def function_of(loaded: Any, attribute: str) -> Any:

@@ -45,8 +45,7 @@ class _Blocker:
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         if name.partition(".")[0] in _BLOCKED:
-            msg = f"{name} is not imported by a node"
-            raise ImportError(msg)
+            raise ImportError(f"{name} is not imported by a node")
         return None
 
 

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from nbcache.passing_exceptions import errors, suppressed
 from nbcache.published import callables, hosts
 from nbcache.published.machine_code import MachineCode
-from nbcache.published.members import Member
+from nbcache.published.members import Member, Source
 from nbcache.published.runtime import HELPERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nbcache.protocol.manifests import Function, Manifest
-    from nbcache.published.members import Source
 
 WithNumba = Literal["forbid", "allow"]
 MOST_KNOWN: Final = 1024

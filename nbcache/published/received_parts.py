@@ -81,7 +81,7 @@ def of_blob(blob: Blob, signers: tuple[Group, ...] = ()) -> Any:
                 raise errors.PublicationError(manifest.name, "its object files are not among its parts")
             return parts.read(objects[at], manifest.name)
 
-        return realize(Source(blob.manifest, manifest, parts, object_of, restored, signers=signers))
+        return realize(Source(blob.manifest, manifest, parts, object_of, restored, signers))
 
     return process.known((blob.digest, signers), None, loaded)
 

@@ -120,8 +120,7 @@ class Runtime:
                 return int(_ctypes.dlsym(handle, symbol))
             except OSError:
                 continue
-        msg = f"the symbol {symbol} does not exist in this process"
-        raise LookupError(msg)
+        raise LookupError(f"the symbol {symbol} does not exist in this process")
 
     def _of_numba(self, symbol: str) -> int | None:
         """Where a symbol lies, if it is of Numba's runtime."""
@@ -210,8 +209,7 @@ class Extensions:
 
     def _published(self, name: str) -> ModuleType:
         if name not in self._known:
-            msg = f"{name} of Numba {self._version} is not installed, and was not published"
-            raise ImportError(msg)
+            raise ImportError(f"{name} of Numba {self._version} is not installed, and was not published")
         from nbcache.published import images  # most have Numba's own, or an image that needs none
 
         extension, read = self._known[name]

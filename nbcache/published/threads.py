@@ -45,8 +45,7 @@ def _pool(load: Load) -> Any:
             return load(_LAYERS[layer])
         except (ImportError, KeyError):
             continue
-    msg = f"none of Numba's threading layers can be loaded: {', '.join(order)}"
-    raise LookupError(msg)
+    raise LookupError(f"none of Numba's threading layers can be loaded: {', '.join(order)}")
 
 
 def _number_of_threads() -> int:

@@ -68,8 +68,7 @@ class _Unpickler(pickle.Unpickler):
         if module == "llvmlite.ir" or module.startswith("llvmlite.ir."):
             return Blank
         if module.partition(".")[0] in _TOOLCHAIN:
-            msg = f"{module}.{name} needs Numba"
-            raise pickle.UnpicklingError(msg)
+            raise pickle.UnpicklingError(f"{module}.{name} needs Numba")
         return super().find_class(module, name)
 
     def _named(self, _token: str, name: str) -> Any:

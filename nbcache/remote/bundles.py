@@ -17,24 +17,21 @@ import gzip
 import os
 import struct
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache import keyring
 from nbcache.errors import RemoteError
+from nbcache.keyring import Keyring
 from nbcache.regular_files import open_to_read
 from nbcache.remote import objects
 from nbcache.remote.objects import Admitted
+from nbcache.signing_keys import SecretKey
 from nbcache.store import entry, layout, quarantine
+from nbcache.store.directory import Store
+from nbcache.store.entry import Header
 from nbcache.store.slots import PUBLISHED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from nbcache.keyring import Keyring
-    from nbcache.signing_keys import SecretKey
-    from nbcache.store.directory import Store
-    from nbcache.store.entry import Header
 
 VERSION: Final = 2
 _BEGIN: Final = f"nbcache bundle {VERSION}\n".encode()

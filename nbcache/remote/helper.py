@@ -18,17 +18,18 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import filelock
 
 import nbcache
 from nbcache import signing_keys
 from nbcache.client import logs
+from nbcache.config import Settings
 from nbcache.errors import NbcacheError, RemoteError
 from nbcache.grammar import Malformed
 from nbcache.protocol import helper as protocol
-from nbcache.protocol.helper import Answer
+from nbcache.protocol.helper import Answer, Question
 from nbcache.remote.publications import Publications
 from nbcache.remote.reading import Reading
 from nbcache.remote.tiers import Tier
@@ -36,10 +37,6 @@ from nbcache.remote.uploading import Uploading
 from nbcache.store import layout
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
-
-if TYPE_CHECKING:
-    from nbcache.config import Settings
-    from nbcache.protocol.helper import Question
 
 _log = logging.getLogger("nbcache")
 IDLE_SECONDS: Final = 600.0

@@ -46,24 +46,20 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from hashlib import blake2b
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from nbcache import signing_keys
 from nbcache.errors import EntryError
 from nbcache.grammar import choice, record, row, several, text, up_to, whole
-from nbcache.keyring import Signature
+from nbcache.keyring import Keyring, Signature
 from nbcache.records import Record
+from nbcache.signing_keys import SecretKey
 from nbcache.store import entry, layout
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from collections.abc import Set as AbstractSet
-
-    from nbcache.keyring import Keyring
-    from nbcache.signing_keys import SecretKey
-    from nbcache.store.entry import Entry, Header
+from nbcache.store.entry import Entry, Header
 
 OBJECT_VERSION: Final = 2
 MAGIC: Final = b"\x89NBR\r\n\x1a\n"

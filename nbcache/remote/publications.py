@@ -23,27 +23,24 @@ from __future__ import annotations
 
 import time
 import zlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from nbcache import signing_keys
 from nbcache.errors import EntryError, ManifestError, NotPublishedError, PublicationError
-from nbcache.keyring import Signature
+from nbcache.keyring import Keyring, Signature
 from nbcache.protocol import helper, manifests
 from nbcache.protocol.helper import Answer
 from nbcache.remote import objects
 from nbcache.remote.reading import FETCH_SECONDS
+from nbcache.remote.tiers import Tier
 from nbcache.remote.uploading import LOOK_SECONDS
+from nbcache.signing_keys import SecretKey
 from nbcache.store import name_writing, publication
 from nbcache.store.content import digest_of
+from nbcache.store.directory import Store
 from nbcache.store.publication import WITHDRAWN, Publication
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nbcache.keyring import Keyring
-    from nbcache.remote.tiers import Tier
-    from nbcache.signing_keys import SecretKey
-    from nbcache.store.directory import Store
 
 LATEST: Final = 1 << 52
 """The latest date that is taken [Unix s]: whoever publishes the next one here needs one that is later."""
@@ -80,7 +77,7 @@ def admit(data: bytes, name: str, keyring: Keyring) -> Publication | str:
     if isinstance(right, str):
         return right
     problem = "" if found.manifest == WITHDRAWN else _problem(found, keyring)
-    return problem or found._replace(signed=tuple(map(_row, right)))
+    return problem or found._replace(signed=right)
 
 
 def _problem(found: Publication, keyring: Keyring) -> str:
@@ -97,32 +94,23 @@ def _problem(found: Publication, keyring: Keyring) -> str:
     return "" if whole and wanted == set(found.files) else objects.DAMAGED
 
 
-def _row(signature: Signature) -> tuple[str, str, int, str]:
-    return signature.name, signature.public, signature.not_after, signature.value
-
-
 def _text(found: Publication) -> bytes:
     digest = digest_of(publication.encode(found._replace(signed=None)))
     return f"nbcache name 1\nblake2b-256 {digest}\n".encode()
 
 
+@dataclass(frozen=True, slots=True)
 class Publications:
-    """The published names of one store. Threads may share it; nothing here raises."""
+    """The published names of one store. Threads may share it; nothing here raises.
 
-    def __init__(
-        self,
-        store: Store,
-        keyring: Keyring,
-        tiers: Sequence[Tier],
-        key: SecretKey | None,
-        copy_back: Callable[[Tier, str, bytes], None],
-    ) -> None:
-        """Arguments as those of Reading and Uploading."""
-        self._store = store
-        self._keyring = keyring
-        self._tiers = tiers
-        self._key = key
-        self._copy_back = copy_back
+    What it has is as in Reading and Uploading.
+    """
+
+    store: Store
+    keyring: Keyring
+    tiers: Sequence[Tier]
+    key: SecretKey | None
+    copy_back: Callable[[Tier, str, bytes], None]
 
     # -- to the store ------------------------------------------------------------------------------
 
@@ -138,13 +126,13 @@ class Publications:
             state = helper.FAILED if problem else helper.REFUSED if refused else helper.MISSING
             return Answer(state, problem or refused)
         try:
-            if newest.created <= since or not self._store.names.lacks(newest, self._counts):
+            if newest.created <= since or not self.store.names.lacks(newest, self._counts):
                 return Answer(helper.MISSING)
             for digest in newest.files:
-                why = "" if self._store.names.files.has(digest) else self._fetch(digest, deadline)
+                why = "" if self.store.names.files.has(digest) else self._fetch(digest, deadline)
                 if why:
                     return Answer(helper.FAILED, why)
-            taken = self._store.names.take(newest, self._counts)
+            taken = self.store.names.take(newest, self._counts)
         except (PublicationError, OSError) as error:
             return Answer(helper.FAILED, f"it can't be stored here: {error}")
         return Answer(helper.CAME if taken and newest.manifest != WITHDRAWN else helper.MISSING)
@@ -152,14 +140,14 @@ class Publications:
     def _counts(self, present: Publication) -> bool:
         """Whether what the store has may be loaded: what nobody who is trusted signed is in nobody's way."""
         signed = present.signed
-        return self._keyring.admits(None if signed is None else [Signature(*each) for each in signed])
+        return self.keyring.admits(None if signed is None else [Signature(*each) for each in signed])
 
     def _newest(self, name: str, deadline: float, *, patient: bool) -> tuple[Publication | None, str, str]:
         """Return what the tiers have under a name, and why one of them has nothing that counts."""
         newest, problem, refused = None, "", ""
-        for tier in self._tiers:
+        for tier in self.tiers:
             got = tier.get(name_of(name), max(0.0, deadline - time.monotonic()), patient=patient, again=True)
-            judged = admit(got.data, name, self._keyring) if got.data is not None else ""
+            judged = admit(got.data, name, self.keyring) if got.data is not None else ""
             if isinstance(judged, Publication):
                 if newest is None or judged.created > newest.created:
                     newest = judged
@@ -172,13 +160,13 @@ class Publications:
         """Put a file into the store; return why it can't be. Raises OSError."""
         why = "one of its files is in no tier"
         lacking: list[Tier] = []
-        for tier in self._tiers:
+        for tier in self.tiers:
             got = tier.get(part_of(digest), max(0.0, deadline - time.monotonic()), patient=True)
             data = _inflated(got.data or b"")
             if digest_of(data) == digest:
-                self._store.names.files.add(data, durable=False)
+                self.store.names.files.add(data, durable=False)
                 for each in lacking:
-                    self._copy_back(each, part_of(digest), got.data or b"")
+                    self.copy_back(each, part_of(digest), got.data or b"")
                 return ""
             if got.data is None and not got.problem:
                 lacking.append(tier)
@@ -189,7 +177,7 @@ class Publications:
     def _present(self, name: str) -> Publication | None:
         """Return what the store has. Raises PublicationError for what can't be read."""
         try:
-            return self._store.names.read(name)
+            return self.store.names.read(name)
         except NotPublishedError:
             return None
 
@@ -200,12 +188,12 @@ class Publications:
 
         With *whole*, what is there already is looked at as a whole.
         """
-        tiers = [tier for tier in self._tiers if not tier.readonly]
+        tiers = [tier for tier in self.tiers if not tier.readonly]
         try:
             found, parts = self._packed(name)
         except (PublicationError, EntryError, OSError) as error:
             return Answer(helper.FAILED, str(error))
-        if not found.signed and not self._keyring.unsigned:
+        if not found.signed and not self.keyring.unsigned:
             return Answer(helper.FAILED, "NBCACHE_SIGNING_KEY is not set: nobody would take what isn't signed")
         data = publication.encode(found)
         if max(map(len, (data, *parts.values()))) > objects.MAX_OBJECT:
@@ -225,7 +213,7 @@ class Publications:
                 if problem:
                     return problem
         got = tier.get(name_of(found.name), LOOK_SECONDS, patient=True, again=True)
-        other = admit(got.data, found.name, self._keyring) if got.data is not None else ""
+        other = admit(got.data, found.name, self.keyring) if got.data is not None else ""
         if got.problem:
             return got.problem
         if isinstance(other, Publication) and other.created >= found.created:
@@ -235,14 +223,14 @@ class Publications:
 
     def _packed(self, name: str) -> tuple[Publication, dict[str, bytes]]:
         """Return what goes to the tiers, and its parts by digest. Raises PublicationError, RemoteError."""
-        found = self._present(name) or self._store.names.withdrawal(name) or name_writing.withdrawal(name)
+        found = self._present(name) or self.store.names.withdrawal(name) or name_writing.withdrawal(name)
         if found.manifest == WITHDRAWN:
             return self._signed(found), {}
-        manifest, files = manifests.decode(found.manifest), self._store.names.files
+        manifest, files = manifests.decode(found.manifest), self.store.names.files
         parts = {digest: files.read(digest, name) for digest in manifest.needed}
         listed = found.objects
         if listed is None and manifest.image is None:
-            codes = [self._store.object_of(code.key, code.entry, name) for code in manifest.codes]
+            codes = [self.store.object_of(code.key, code.entry, name) for code in manifest.codes]
             listed = tuple(map(digest_of, codes))
             parts.update(zip(listed, codes, strict=True))
         elif listed is not None:
@@ -261,7 +249,7 @@ class Publications:
             if bare.signed and not any(signing_keys.is_right(Signature(*each), text) for each in bare.signed):
                 raise PublicationError(bare.name, "it came signed as another version: push it from where it is from")
             return bare
-        signed = () if self._key is None else (_row(signing_keys.sign(self._key, _text(bare))),)
+        signed = () if self.key is None else (signing_keys.sign(self.key, _text(bare)),)
         return bare._replace(signed=signed)
 
 

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from nbcache.keyring import Keyring
 from nbcache.protocol import helper
 from nbcache.protocol.helper import Answer
 from nbcache.remote import objects
 from nbcache.remote.objects import Admitted
+from nbcache.remote.tiers import Tier
 from nbcache.store import layout, quarantine
+from nbcache.store.directory import Store
+from nbcache.store.entry import Header
 from nbcache.store.slots import PUBLISHED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nbcache.keyring import Keyring
-    from nbcache.remote.tiers import Tier
-    from nbcache.store.directory import Store
-    from nbcache.store.entry import Header
 
 FETCH_SECONDS: Final = 0.9
 """How long a fetch may take in all [s]: whoever asked waits for one second."""

@@ -19,20 +19,17 @@ import random
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from nbcache import server_addresses
 from nbcache.errors import RemoteError
 from nbcache.remote import storage
 from nbcache.remote.storage import StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.secret import Secret
+from nbcache.secret import Secret
 
 _log = logging.getLogger("nbcache")
 CONNECT_SECONDS: Final = 0.1

@@ -11,20 +11,17 @@ It isn't signed: all that one that was forged can do is to have somebody ask for
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache.errors import RemoteError
 from nbcache.protocol import helper as protocol
+from nbcache.remote.helper import Helper
+from nbcache.remote.tiers import Tier
 from nbcache.remote.uploading import UPLOADERS
 from nbcache.store import layout
 from nbcache.store.content import blake2b
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from nbcache.remote.helper import Helper
-    from nbcache.remote.tiers import Tier
 
 VERSION: Final = 1
 MAX_KEYS: Final = 20_000

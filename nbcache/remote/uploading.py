@@ -17,22 +17,18 @@ import random
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from nbcache.errors import EntryError
+from nbcache.keyring import Keyring
 from nbcache.remote import objects
-from nbcache.remote.tiers import Got
+from nbcache.remote.objects import Head
+from nbcache.remote.tiers import Got, Tier
+from nbcache.signing_keys import SecretKey
 from nbcache.store import entry, layout, quarantine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from nbcache.keyring import Keyring
-    from nbcache.remote.objects import Head
-    from nbcache.remote.tiers import Tier
-    from nbcache.signing_keys import SecretKey
-    from nbcache.store.directory import Store
-    from nbcache.store.entry import Header
+from nbcache.store.directory import Store
+from nbcache.store.entry import Header
 
 _log = logging.getLogger("nbcache")
 MAX_WAITING: Final = 1000

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing_exceptions import suppressed
-from nbcache.process import os
+from nbcache.process import closing, os
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,11 +116,8 @@ def reading(path: str, opener: Callable[[str, int], int] | None = None) -> Itera
     """
     from nbcache.file_trust import OPEN_FLAGS  # what comes as bytes is in no file
 
-    fd = os.open(path, OPEN_FLAGS) if opener is None else opener(path, OPEN_FLAGS)
-    try:
+    with closing(os.open(path, OPEN_FLAGS) if opener is None else opener(path, OPEN_FLAGS)) as fd:
         yield fd, os.fstat(fd)
-    finally:
-        os.close(fd)
 
 
 def read_json(

@@ -98,17 +98,7 @@ class Store(Opened):
         if not self.writable:
             return publishing.Published(ok=False, reason="the store is read-only for this process", path=None)
         again = self._recache if recache is None else recache
-        return publishing.publish(
-            self.path,
-            self.trust,
-            header,
-            sections,
-            recache=again,
-            durable=durable,
-            keep=keep,
-            repair=self._repair,
-            admits=self.admits,
-        )
+        return publishing.publish(self, header, sections, recache=again, durable=durable, keep=keep)
 
     def lease(self, key: str) -> Lease | None:
         """Return the right to compile a key, without blocking; None if somebody alive holds it. Never raises.
@@ -219,11 +209,11 @@ class Store(Opened):
 
         return usage.write(self.path, record)
 
-    def _repair(self, key: str) -> None:
+    def repair(self, key: str) -> None:
         """Make the directories that a key needs. Raises OSError when it can't."""
         from nbcache.store import atomic, tree  # most processes make nothing
 
-        if not os.path.isdir(self._stem):
+        if not os.path.isdir(f"{self.path}/{layout.OBJECTS}"):
             # Where not even the directory above is there, this is another root (``chroot``), or nobody wants it.
             os.stat(os.path.dirname(self.path))
             made = not os.path.isdir(self.path) and tree.make_root(self.path)
@@ -231,7 +221,7 @@ class Store(Opened):
             self._insist(self.trust.path_problem(self.path))
             tree.make_tree(self.path, tag_root=made)
         self._insist(self.trust.directory_problem(self.path) or inner_problem(self.path, self.trust))
-        atomic.make_directory(self._stem + key[:2])
+        atomic.make_directory(os.path.dirname(layout.stem(self.path, key)))
 
     @staticmethod
     def _insist(problem: str | None) -> None:
@@ -244,7 +234,7 @@ class Store(Opened):
 
         try:
             with reading(path) as (fd, status):
-                found = examine_trusted(fd, status, key, self.trust, self._trusts_shard)
+                found = examine_trusted(self, fd, status, key)
                 if isinstance(found, str):
                     return found
                 return DAMAGED if found.sections() is None else None

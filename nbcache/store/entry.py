@@ -42,7 +42,7 @@ from struct import Struct
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing_exceptions import errors, let_pass, suppressed
+from nbcache.passing_exceptions import errors, suppressed
 from nbcache.process import os
 from nbcache.records import Record
 from nbcache.store.content import MAX_SIGNATURES, blake2b, parsed
@@ -216,19 +216,15 @@ def encode(header: Header, sections: Mapping[str, bytes]) -> bytes:
     try:
         text = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"the header can't be written as JSON: {error}"
-        raise errors.EntryError(msg) from error
+        raise errors.EntryError(f"the header can't be written as JSON: {error}") from error
     if _read_header(text) is None:
-        msg = "a field of the header has the wrong type"
-        raise errors.EntryError(msg)
+        raise errors.EntryError("a field of the header has the wrong type")
     if len(text) > MAX_HEADER:
-        msg = f"the header is too large: {len(text)} bytes"
-        raise errors.EntryError(msg)
+        raise errors.EntryError(f"the header is too large: {len(text)} bytes")
     fixed = _FIXED.pack(MAGIC, FORMAT_VERSION, len(text))
     data = b"".join([fixed, _digest(fixed, text), text, *(sections[name] for name in names)])
     if len(data) > MAX_ENTRY:
-        msg = f"the entry is too large: {len(data)} bytes"
-        raise errors.EntryError(msg)
+        raise errors.EntryError(f"the entry is too large: {len(data)} bytes")
     return data
 
 
@@ -272,18 +268,14 @@ def pread_exactly(fd: int, offset: int, count: int) -> bytes | None:
     if count > MAX_ENTRY:
         return None
     parts = []
-    try:
-        while count > 0:
-            part = os.pread(fd, count, offset)
-            if not part:
-                return None
+    with suppressed(OSError):
+        while count > 0 and (part := os.pread(fd, count, offset)):
             parts.append(part)
             offset += len(part)
             count -= len(part)
-    except OSError as raised:
-        let_pass(raised)
-        return None
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        if count <= 0:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+    return None
 
 
 def ordered(names: Iterable[str]) -> list[str]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache import regular_files
 from nbcache.passing_exceptions import let_pass, suppressed
-from nbcache.process import os, time
+from nbcache.process import closing, os, time
 from nbcache.store import atomic, entry, layout
 from nbcache.store.content import reading
 from nbcache.store.usage import SELF_TEST
@@ -102,8 +102,7 @@ def removing(path: str) -> None:
 def remember(root: str, key: str, uid: int) -> None:
     """Write down that a key is this user's. Raises OSError."""
     # Whoever can open it can lock it: nobody else should, and nobody waits for who does.
-    fd = os.open(_path(root, uid), _FLAGS, 0o600)
-    try:
+    with closing(os.open(_path(root, uid), _FLAGS, 0o600)) as fd:
         at, status, owner = _row(key), os.fstat(fd), os.stat(f"{root}/{layout.ASKERS}").st_uid
         if status.st_mode & 0o077:
             os.fchmod(fd, 0o600)
@@ -115,8 +114,6 @@ def remember(root: str, key: str, uid: int) -> None:
         if all(known != name for known, _ in records):
             way = min(range(WAYS), key=lambda number: records[number][1])
             regular_files.write(fd, _RECORD.pack(name, time.time()), at=at + way * _RECORD.size)
-    finally:
-        os.close(fd)
 
 
 def _lock(fd: int, at: int) -> None:

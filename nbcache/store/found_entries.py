@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import stat
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from nbcache.file_trust import OPEN_FLAGS, Trust
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os
 from nbcache.store import entry, layout
 from nbcache.store.content import reading
-from nbcache.store.entry import OTHER_KEY, REVOKED, UNREADABLE, UNTRUSTED, examine_open, pread_exactly
+from nbcache.store.entry import OTHER_KEY, REVOKED, UNREADABLE, UNTRUSTED, Entry, Header, examine_open, pread_exactly
 
 GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 """What says that nothing is there."""
@@ -20,7 +20,18 @@ GONE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from nbcache.store.entry import Entry, Header
+    class Opened(Protocol):
+        """What is needed of a :class:`nbcache.store.opened.Opened`."""
+
+        path: str
+        trust: Trust
+        layer: str
+
+        def admits(self, header: Header) -> bool:
+            """Whether an entry may be used for who signed it."""
+
+        def trusts_shard(self, shard: str) -> bool:
+            """Whether the directory is trusted in which the keys lie that begin so."""
 
 
 def _later(path: str, trust: Trust, meant: tuple[int, str], offset: int, count: int) -> bytes | None:
@@ -34,19 +45,9 @@ def _later(path: str, trust: Trust, meant: tuple[int, str], offset: int, count: 
     return None
 
 
-def variants(
-    stem: str,
-    key: str,
-    reject: Callable[[str], None],
-    *,
-    trust: Trust,
-    trusts_shard: Callable[[str], bool],
-    admits: Callable[[Header], bool],
-    layer: str,
-) -> Iterator[Entry]:
-    """Yield what :meth:`nbcache.store.directory.Store.find` does, for a key whose files begin with *stem*."""
-    for suffix in layout.SUFFIXES:
-        path = stem + suffix
+def variants(store: Opened, key: str, reject: Callable[[str], None]) -> Iterator[Entry]:
+    """Yield what may be used of what lies under this key: see :meth:`nbcache.store.opened.Opened.find`."""
+    for path in layout.slot_paths(store.path, key):
         try:
             fd = os.open(path, OPEN_FLAGS)
         except OSError as error:
@@ -57,29 +58,27 @@ def variants(
             continue
         try:
             status = os.fstat(fd)
-            found = examine_trusted(fd, status, key, trust, trusts_shard)
+            found = examine_trusted(store, fd, status, key)
         except OSError as raised:
             let_pass(raised)
             found = UNREADABLE
         finally:
             os.close(fd)
-        if not isinstance(found, str) and not admits(found.header):
+        if not isinstance(found, str) and not store.admits(found.header):
             found = REVOKED
         if isinstance(found, str):
             reject(found)
             continue
         # Of a layer's files the permission says nothing: an installer may have set it.
-        proven = status.st_mode & stat.S_IXUSR != 0 and not layer
-        found.lies(path, layer, proven, partial(_later, path, trust, (found.size, found.digest)))
+        proven = status.st_mode & stat.S_IXUSR != 0 and not store.layer
+        found.lies(path, store.layer, proven, partial(_later, path, store.trust, (found.size, found.digest)))
         yield found
 
 
-def examine_trusted(
-    fd: int, status: os.stat_result, key: str, trust: Trust, trusts_shard: Callable[[str], bool]
-) -> Entry | str:
+def examine_trusted(store: Opened, fd: int, status: os.stat_result, key: str) -> Entry | str:
     """Like :func:`nbcache.store.entry.examine`, of an open file with this status that has to be a key's and trusted."""
     try:
-        if not trust.allows(status, fd) or not trusts_shard(key[: layout.SHARD]):
+        if not store.trust.allows(status, fd) or not store.trusts_shard(key[: layout.SHARD]):
             return UNTRUSTED
         found = examine_open(fd, status.st_size)
     except (OSError, ValueError) as raised:

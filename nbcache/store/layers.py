@@ -14,22 +14,19 @@ import stat
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from nbcache.file_trust import strerror
+from nbcache.file_trust import Trust, strerror
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os
 from nbcache.records import Record
 from nbcache.store import layout, opened, tree
 from nbcache.store.directory import Store
-from nbcache.store.entry import ASKED_BY, BESIDE
-from nbcache.store.opened import Refusal
+from nbcache.store.entry import ASKED_BY, BESIDE, Header
+from nbcache.store.opened import Opened, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from nbcache.file_trust import Trust
     from nbcache.keyring import Keyring
-    from nbcache.store.entry import Header
-    from nbcache.store.opened import Opened
 
 KEPT: Final = ("nbcache", "cpu", "strict", BESIDE)
 """What the header of an entry in a layer says besides its fields."""

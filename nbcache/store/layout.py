@@ -158,6 +158,11 @@ def stem(root: str, key: str) -> str:
     return f"{root}/{OBJECTS}/{key[:SHARD]}/{key[SHARD:]}"
 
 
+def slot_paths(root: str, key: str) -> list[str]:
+    """Return the paths of a key's slots, the base slot first. ``key`` must have been checked."""
+    return [stem(root, key) + suffix for suffix in SUFFIXES]
+
+
 def slot_path(root: str, key: str) -> str:
     """Return the path of the base slot of a key, which is checked here."""
     return stem(root, check_key(key)) + SUFFIX

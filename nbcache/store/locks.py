@@ -25,6 +25,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import logging
+import re
 import socket
 import stat
 import threading
@@ -35,7 +36,6 @@ from nbcache.file_trust import Trust
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened, os
 from nbcache.store import folders, layout
-from nbcache.store.content import read_up_to
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -246,11 +246,8 @@ def _locker(inode: int, trust: Trust) -> int | None:
 
     Strangers may have any number of locks there, also on files that have the same number on other filesystems.
     """
-    fd = os.open("/proc/locks", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        listed = read_up_to(fd, MAX_LOCKS)
-    finally:
-        os.close(fd)
+    with opened("/proc/locks", "rb") as file:
+        listed = file.read(MAX_LOCKS)
     for line in listed.splitlines():
         fields = line.split()
         # A line with an arrow is of a process that waits for the lock.
@@ -345,8 +342,4 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 def _unescape(text: str) -> str:
     """Undo the kernel's octal escapes of space, tab, newline and backslash."""
-    if "\\" not in text:
-        return text
-    for code in ("040", "011", "012"):
-        text = text.replace(f"\\{code}", chr(int(code, 8)))
-    return text.replace("\\134", "\\")
+    return re.sub(r"\\(040|011|012|134)", lambda code: chr(int(code[1], 8)), text)

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache.passing_exceptions import errors
 from nbcache.store import layout, publication
-from nbcache.store.content import stamp_of
+from nbcache.store.content import Inside, stamp_of
 from nbcache.store.publication_files import Files, failing
 
 if TYPE_CHECKING:
     from nbcache.file_trust import Trust
-    from nbcache.store.content import Inside
     from nbcache.store.publication import Publication
 
 _AGAIN: Final = {

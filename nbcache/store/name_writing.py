@@ -93,9 +93,9 @@ class Names(Named):
         Until a name refers to them, that is all that keeps them.
         """
         for key in entries:
-            for suffix in layout.SUFFIXES:
+            for path in layout.slot_paths(self.root, layout.check_key(key)):
                 try:
-                    os.utime(layout.stem(self.root, layout.check_key(key)) + suffix, follow_symlinks=False)
+                    os.utime(path, follow_symlinks=False)
                 except OSError as raised:
                     let_pass(raised)
                     break

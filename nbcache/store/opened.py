@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from nbcache.file_trust import Trust, strerror
 from nbcache.passing_exceptions import errors, let_pass, suppressed
 from nbcache.process import os
+from nbcache.records import Record
 from nbcache.store import layout
 from nbcache.store.content import Inside
 
@@ -27,14 +28,11 @@ if TYPE_CHECKING:
     from nbcache.store.name_reading import Named
 
 
-class Refusal:
-    """Why a store can't be used: one line for a person."""
+class Refusal(Record):
+    """Why a store can't be used."""
 
-    # No named tuple: to define one takes 0.1 ms of every process that opens a store.
-    __slots__ = ("reason",)
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    reason: str
+    """One line for a person."""
 
 
 class Opened:
@@ -62,7 +60,6 @@ class Opened:
         """Whose signed entries count; None: nobody's."""
         self._recache = recache
         self._max_size = max_size
-        self._stem = f"{path}/{layout.OBJECTS}/"
         self.inside = Inside(path, trust)
         self._named: Named | None = None
 
@@ -106,25 +103,14 @@ class Opened:
         """
         if not layout.is_key(key):
             return
-        yield from self._variants(key, reject)
-        if uid is None:
-            uid = layout.READER.uid if self.writable else layout.reader()
-        if uid is not None and not self.layer:
-            yield from self._variants(layout.room(key, uid), reject)
-
-    def _variants(self, key: str, reject: Callable[[str], None]) -> Iterator[Entry]:
         # Imported here: a process may need published names and no entry.
         from nbcache.store.found_entries import variants
 
-        return variants(
-            f"{self._stem}{key[:2]}/{key[2:]}",
-            key,
-            reject,
-            trust=self.trust,
-            trusts_shard=self._trusts_shard,
-            admits=self.admits,
-            layer=self.layer,
-        )
+        yield from variants(self, key, reject)
+        if uid is None:
+            uid = layout.READER.uid if self.writable else layout.reader()
+        if uid is not None and not self.layer:
+            yield from variants(self, layout.room(key, uid), reject)
 
     def admits(self, header: Header) -> bool:
         """Whether an entry may be used for who signed it: one that was built here needs nobody."""
@@ -161,7 +147,8 @@ class Opened:
             self._named = name_reading.Named(self.path, self.trust, self.inside)
         return self._named
 
-    def _trusts_shard(self, shard: str) -> bool:
+    def trusts_shard(self, shard: str) -> bool:
+        """Whether the directory is trusted in which the keys lie that begin so."""
         return self.inside.problem(f"{layout.OBJECTS}/{shard}") is None
 
 

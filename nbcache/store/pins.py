@@ -29,14 +29,13 @@ from nbcache.records import Record
 from nbcache.store import layout, listing, publication, publication_files
 from nbcache.store.content import read_up_to, reading
 from nbcache.store.folders import Folder
-from nbcache.store.publication import References
+from nbcache.store.publication import Publication, References
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from nbcache.file_trust import Trust
     from nbcache.store.locks import Lease
-    from nbcache.store.publication import Publication
 
     Found = TypeVar("Found", References, Publication)
     Acquire = Callable[[str], Lease | None]

@@ -112,10 +112,7 @@ def encode(published: Publication) -> bytes:
         "created": published.created,
         "entries": sorted(set(published.entries)),
         "files": sorted(set(published.files)),
-        **({} if published.older is None else {"older": published.older}),
-        **({} if published.expires is None else {"expires": published.expires}),
-        **({} if published.objects is None else {"objects": published.objects}),
-        **({} if published.signed is None else {"signed": published.signed}),
+        **{name: value for name in _LEFT_OUT if (value := getattr(published, name)) is not None},
     }
     if b"\n" in published.manifest or not all(map(is_key, (*published.entries, *published.files))):
         raise ValueError(f"not a publication: {published!r:.200}")

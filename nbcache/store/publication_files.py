@@ -18,12 +18,11 @@ from nbcache.file_trust import strerror
 from nbcache.passing_exceptions import errors, let_pass, suppressed
 from nbcache.process import os
 from nbcache.store import layout
-from nbcache.store.content import digest_of
+from nbcache.store.content import Inside, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nbcache.store.content import Inside
 
 MAX_SIZE: Final = 1 << 30
 """The largest file [bytes]."""

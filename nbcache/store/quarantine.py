@@ -20,17 +20,16 @@ from typing import TYPE_CHECKING, Final
 
 from nbcache import regular_files
 from nbcache.passing_exceptions import suppressed
-from nbcache.process import os, time
+from nbcache.process import closing, os, time
 from nbcache.records import Record
 from nbcache.store import atomic, first_calls, layout, user_directories
 from nbcache.store.content import read_up_to, reading
-from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE
+from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from nbcache.file_trust import Trust
-    from nbcache.store.entry import Entry
     from nbcache.store.folders import Folder
 
 CRASHES: Final = first_calls.PLACES
@@ -195,14 +194,11 @@ def vouch(root: str, keys: Iterable[tuple[str, str]]) -> bool:
         return False
     text = "".join(f"{digest} {key}\n" for digest, key in keys).encode()
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    fd = os.open(f"{drop}/{GOOD}", flags, layout.FILE_MODE)
-    try:
+    with closing(os.open(f"{drop}/{GOOD}", flags, layout.FILE_MODE)) as fd:
         # What is long gone is in it, too: when it is full, it is begun anew.
         if os.fstat(fd).st_size + len(text) > MAX_GOOD:
             os.ftruncate(fd, 0)
         regular_files.write(fd, text)  # at once, so that lines of other processes stay whole
-    finally:
-        os.close(fd)
     return True
 
 
@@ -245,11 +241,8 @@ def _tables(root: str, trust: Trust) -> Iterator[tuple[Folder, int]]:
     for folder in user_directories.folders(root, layout.TRIALS, trust):
         with suppressed(OSError):
             if folder.status.st_uid == os.geteuid():
-                fd = folder.open(first_calls.FILE, first_calls.FLAGS & ~os.O_CREAT)
-                try:
+                with closing(folder.open(first_calls.FILE, first_calls.FLAGS & ~os.O_CREAT)) as fd:
                     yield folder, fd
-                finally:
-                    os.close(fd)
 
 
 def _deaths(folder: Folder, trust: Trust, shares: _Shares | None = None) -> Iterator[first_calls.Call]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from nbcache.errors import EntryError
 from nbcache.passing_exceptions import let_pass
@@ -19,13 +19,17 @@ from nbcache.store import atomic, entry, layout
 from nbcache.store.content import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from nbcache.file_trust import Trust
     from nbcache.store.entry import Header
+    from nbcache.store.found_entries import Opened
 
-    _Rules = tuple[Trust, Callable[[Header], bool]]
-    """Whose files are trusted, and whose signatures."""
+    class Store(Opened, Protocol):
+        """What is needed of a :class:`nbcache.store.directory.Store`, one that this process may write."""
+
+        def repair(self, key: str) -> None:
+            """Make the directories that a key needs. Raises OSError when it can't."""
+
 
 ALREADY_THERE: Final = "already there"
 PUBLISHED: Final = "published"
@@ -59,18 +63,9 @@ class Published(NamedTuple):
 
 
 def publish(
-    root: str,
-    trust: Trust,
-    header: Header,
-    sections: Mapping[str, bytes],
-    *,
-    recache: bool,
-    durable: bool,
-    keep: bool = False,
-    repair: Callable[[str], None],
-    admits: Callable[[Header], bool],
+    store: Store, header: Header, sections: Mapping[str, bytes], *, recache: bool, durable: bool, keep: bool
 ) -> Published:
-    """Write an entry atomically; never raises. ``repair(key)`` makes the directories a key needs.
+    """Write an entry atomically into a store that may be written; never raises.
 
     With ``durable``, it is on the disk when this returns. With ``recache``, a valid entry of this variant is replaced,
     and moves to another slot if a published name may mean it; otherwise it stays. With ``keep``, other variants stay as
@@ -83,12 +78,12 @@ def publish(
     except (EntryError, ValueError, TypeError) as error:
         return Published(ok=False, reason=str(error), path=None)
     # The first of its shard; to find that out by failing would cost ten more system calls.
-    missing = not os.path.isdir(os.path.dirname(layout.stem(root, header.key)))
+    missing = not os.path.isdir(os.path.dirname(layout.stem(store.path, header.key)))
     for _ in range(_ATTEMPTS):
         try:
             if missing:
-                repair(header.key)
-            done = _attempt(root, (trust, admits), header, data, recache=recache, durable=durable, keep=keep)
+                store.repair(header.key)
+            done = _attempt(store, header, data, recache=recache, durable=durable, keep=keep)
         except OSError as error:
             let_pass(error)
             failure = _failed(error)
@@ -105,51 +100,42 @@ def publish(
 
 
 def _attempt(
-    root: str,
-    rules: _Rules,
-    header: Header,
-    data: bytes,
-    *,
-    recache: bool,
-    durable: bool,
-    keep: bool,
+    store: Store, header: Header, data: bytes, *, recache: bool, durable: bool, keep: bool
 ) -> Published | None:
     """Publish into the best slot; None if somebody else took it meanwhile."""
-    stem = layout.stem(root, header.key)
-    slot = _choose(stem, rules, header)
+    slot = _choose(store, header)
     if slot.same and not recache:
         return Published(ok=True, reason=ALREADY_THERE, path=slot.path)
-    if slot.same and _is_pinned(root, rules[0], header.key) and not _set_aside(stem, slot.path, rules, header):
+    if slot.same and _is_pinned(store, header.key) and not _set_aside(store, slot.path, header):
         return Published(ok=False, reason=NO_ROOM, path=None)
-    if slot.other and (keep or _is_pinned(root, rules[0], header.key)):
+    if slot.other and (keep or _is_pinned(store, header.key)):
         return Published(ok=False, reason=NO_ROOM, path=None)
     if not atomic.write_file(slot.path, data, exclusive=slot.empty, durable=durable):
         return None
     return Published(ok=True, reason=PUBLISHED, path=slot.path)
 
 
-def _is_pinned(root: str, trust: Trust, key: str) -> bool:
+def _is_pinned(store: Store, key: str) -> bool:
     """Whether a published name refers to a key, or may: it doesn't say to which variant of it."""
     from nbcache.store import pins
 
-    pinned = pins.read(root, trust)
+    pinned = pins.read(store.path, store.trust)
     return key in pinned.entries or pinned.problem is not None
 
 
-def _set_aside(stem: str, path: str, rules: _Rules, header: Header) -> bool:
+def _set_aside(store: Store, path: str, header: Header) -> bool:
     """Have what is about to be replaced lie in one more slot; return whether there was one. Raises OSError.
 
     Where all are taken, that is the one that this variant was set aside in the longest ago. A reader who wants this
     variant, and not a certain build of it, finds the first one.
     """
     longest: tuple[float, str] | None = None
-    for suffix in layout.SUFFIXES:
-        other = stem + suffix
+    for other in layout.slot_paths(store.path, header.key):
         if other == path:
             continue
         if atomic.give_name(path, other):
             return True
-        found = _look(other, rules, header)
+        found = _look(store, other, header)
         if found is not None and found[1] and (longest is None or found[2] < longest[0]):
             longest = found[2], other
     if longest is None:
@@ -166,12 +152,11 @@ class _Slot(NamedTuple):
     """It holds another variant, which is valid."""
 
 
-def _choose(stem: str, rules: _Rules, header: Header) -> _Slot:
+def _choose(store: Store, header: Header) -> _Slot:
     unusable: _Slot | None = None
     oldest: tuple[float, _Slot] | None = None
-    for suffix in layout.SUFFIXES:
-        path = stem + suffix
-        found = _look(path, rules, header)
+    for path in layout.slot_paths(store.path, header.key):
+        found = _look(store, path, header)
         if found is None:
             return unusable or _Slot(path, empty=True)
         valid, same, mtime = found
@@ -189,13 +174,12 @@ def _choose(stem: str, rules: _Rules, header: Header) -> _Slot:
     return oldest[1]
 
 
-def _look(path: str, rules: _Rules, header: Header) -> tuple[bool, bool, float] | None:
+def _look(store: Store, path: str, header: Header) -> tuple[bool, bool, float] | None:
     """Return (valid, of this variant, mtime) for what lies in a slot; None if nothing does."""
-    trust, admits = rules
     try:
         with reading(path) as (fd, status):
-            found = entry.examine_open(fd, status.st_size) if trust.allows(status, fd) else entry.UNREADABLE
-            if isinstance(found, str) or found.header.key != header.key or not admits(found.header):
+            found = entry.examine_open(fd, status.st_size) if store.trust.allows(status, fd) else entry.UNREADABLE
+            if isinstance(found, str) or found.header.key != header.key or not store.admits(found.header):
                 return False, False, status.st_mtime
             same = found.header.guard == header.guard
             # Only for this variant: others are left alone whatever they are like inside.

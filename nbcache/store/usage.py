@@ -34,11 +34,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.file_trust import OPEN_FLAGS
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.store import atomic, content, layout, reasons
-from nbcache.store.content import parsed
+from nbcache.store.content import parsed, reading
 from nbcache.store.folders import Folder
 from nbcache.store.reasons import MAX_EXAMPLES, MAX_KEYS, MAX_REASONS, MAX_TEXT
 
@@ -234,9 +233,7 @@ def records(
             if known:
                 yield item.name, None, listed
                 continue
-            fd = folder.open(item.name, OPEN_FLAGS)
-            try:
-                status = os.fstat(fd)
+            with reading(item.name, folder.open) as (fd, status):
                 if trust is not None and not trust.allows(status, fd):
                     continue
                 if status.st_size > MAX_RECORD:
@@ -245,8 +242,6 @@ def records(
                 if not budget.allows(status.st_size):
                     return
                 found = content.read_json_from(fd, MAX_RECORD, parse=_lines)  # it has been judged
-            finally:
-                os.close(fd)
             yield item.name, None if found is None else _cleaned(*found), status
 
 

@@ -27,13 +27,12 @@ from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.store import atomic, layout, reasons, usage
 from nbcache.store.folders import Folder
-from nbcache.store.usage import count_of, seconds_of
+from nbcache.store.usage import Record, count_of, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from nbcache.file_trust import Trust
-    from nbcache.store.usage import Record
 
 FOLD_STEP: Final = 32 << 20
 """How much of records one step of folding reads [bytes]."""

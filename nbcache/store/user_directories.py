@@ -23,7 +23,7 @@ import stat
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from nbcache.passing_exceptions import let_pass, suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import os
 from nbcache.store import atomic
 from nbcache.store.content import read_up_to, reading
@@ -205,14 +205,11 @@ def _is_its_owners(item: os.DirEntry[str]) -> bool:
 
 def opened(root: str, where: str, name: str, trust: Trust) -> Folder | None:
     """Return the directory of this name if it is a trusted user's; it is to be closed. Never raises."""
-    try:
-        folder = Folder(root, f"{where}/{name}")
-    except OSError as raised:
-        let_pass(raised)
-        return None
     with suppressed(OSError):
-        status = folder.status
-        if owner(name, status) in trust.uids and trust.writers_problem(status, folder.fileno()) is None:
-            return folder
-    folder.close()
+        folder = Folder(root, f"{where}/{name}")
+        with suppressed(OSError):
+            status = folder.status
+            if owner(name, status) in trust.uids and trust.writers_problem(status, folder.fileno()) is None:
+                return folder
+        folder.close()
     return None

@@ -8,7 +8,8 @@ import pytest
 from nbcache.client import waiting_account
 from nbcache.client.waiting_account import ASKING_SHARE, CROWDED, FLOOR_SECONDS, PATIENT_SHARE, SHARE, Patience
 from nbcache.config import Settings
-from nbcache.counting import IN_VAIN, Counters
+from nbcache.counting import Counters
+from nbcache.store.reasons import IN_VAIN
 
 
 class Clock:

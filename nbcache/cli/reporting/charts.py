@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from nbcache.cli.text import duration
 from nbcache.store import reasons, usage_sums
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nbcache.store.usage import Record
-    from nbcache.store.usage_sums import Past
+from nbcache.store.usage import Record
+from nbcache.store.usage_sums import Past
 
 HOUR: Final = 3600.0
 DAY: Final = 86400.0

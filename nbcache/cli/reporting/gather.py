@@ -7,25 +7,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from nbcache.cli.entries import read_components
 from nbcache.cli.explain import differing, name_of
 from nbcache.protocol import heartbeats
+from nbcache.protocol.heartbeats import Heartbeat
 from nbcache.store import evict, layout, pins, reasons, usage
+from nbcache.store.directory import Store
+from nbcache.store.entry import Header
 from nbcache.store.folders import Folder
+from nbcache.store.listing import EntryInfo
+from nbcache.store.usage import Record
 from nbcache.store.usage_sums import Function, Past
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nbcache.protocol.heartbeats import Heartbeat
-    from nbcache.store.directory import Store
-    from nbcache.store.entry import Header
-    from nbcache.store.listing import EntryInfo
-    from nbcache.store.usage import Record
 
 SECONDS: Final = 20.0
 """How long headers of entries are read, and then once more entries are compared [s]."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import nbcache
 from nbcache.cli.reporting import charts
-from nbcache.cli.reporting.gather import MOST_TEXT, gather
+from nbcache.cli.reporting.gather import MOST_TEXT, Report, gather
 from nbcache.cli.store_option import open_store, settings_of
 from nbcache.cli.text import CommandError, ago, plural, printable, size
 from nbcache.cli.upkeep import parse_size
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    from nbcache.cli.reporting.gather import Report
 
 MEANINGS: Final = {
     reasons.NEW: ("Nothing there", "Built for the first time, or changed since: see what changes keys below."),
