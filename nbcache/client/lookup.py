@@ -7,6 +7,7 @@ otherwise here (:mod:`nbcache.glue.entries.load`). The first variant of a key of
 from __future__ import annotations
 
 import logging
+import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,19 @@ class Found:
                 _log.debug("traceback of the internal error", exc_info=True)
             else:
                 repeat(self.caveats)
+        if self.result is not None:
+            _forget_shown()
         return self.result
+
+
+def _forget_shown() -> None:
+    """Have Python show warnings again that it has shown: compiling changes their filters on its way."""
+    changed = getattr(warnings, "_filters_mutated", None)
+    if changed is not None:
+        changed()
+    else:  # from 3.14 on
+        with warnings.catch_warnings():
+            pass
 
 
 class Lookup:

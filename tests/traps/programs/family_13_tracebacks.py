@@ -202,6 +202,18 @@ _WARNS_ONCE = {
     """)
 }
 
+_SHOWN_AGAIN = {
+    "main.py": main("""
+        @njit
+        def f(x):
+            return x + 1
+
+        for _ in range(3):
+            np.log(np.zeros(1))
+            show("f", f, 1)
+    """)
+}
+
 _SPLIT = {
     "main.py": main("""
         @njit
@@ -363,6 +375,13 @@ PROGRAMS = (
         Step(argv=("main.py", "always"), stderr=True),
         Step(argv=("main.py", "error"), stderr=True),
         Step(argv=("main.py", "ignore"), stderr=True),
+    ),
+    trap(
+        "traceback-warnings-shown-again-after-compiling",
+        13,
+        Step(files=_SHOWN_AGAIN, stderr=True),
+        Step(stderr=True),
+        differs=False,
     ),
     trap(
         "traceback-warnings-whoever-comes-first",
