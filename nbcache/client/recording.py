@@ -14,8 +14,6 @@ from nbcache.protocol.requests import BadRequestError, Request
 from nbcache.store import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nbcache.counting import Counters
     from nbcache.glue.keys.key_maker import KeyMaker
     from nbcache.glue.keys.units import Unit
@@ -38,16 +36,10 @@ def sum_up(path: str, counters: Counters) -> None:
     line = {name: counted[name] for name in ("start", "end", "pid", "argv0", "hit_count", "saved_seconds")}
     line |= {"misses": reasons.missed(counted), "uncacheable": reasons.uncacheable(counted)}
     line |= {name: counted[name] for name in ("builds_count", "built_seconds")}
-    _add_line("NBCACHE_STATS_LOG", path, json.dumps(line).encode)
-
-
-def _add_line(named: str, path: str, line: Callable[[], bytes]) -> None:
-    """Add a line to a file, *named* by a setting, that others add to as well; why it can't be is said once."""
     try:
-        regular_files.append(path, line() + b"\n", _MODE)
-    except (OSError, BadRequestError) as exc:
-        what = getattr(exc, "strerror", None) or exc
-        logs.once(_log, logging.WARNING, f"{named}=%s can't be written: %s", path, what)
+        regular_files.append(path, json.dumps(line).encode() + b"\n", _MODE)
+    except OSError as exc:
+        logs.once(_log, logging.WARNING, "NBCACHE_STATS_LOG=%s can't be written: %s", path, exc.strerror or exc)
 
 
 def noted(unit: Unit, counters: Counters | None) -> Request | None:
@@ -58,17 +50,22 @@ def noted(unit: Unit, counters: Counters | None) -> Request | None:
     """
     from nbcache.protocol import profiles
 
-    return _requested(unit, logging.DEBUG, counters, by_value=counters is not None, most=profiles.MAX_VALUE)
+    return _requested(unit, counters, quietly=True, by_value=counters is not None, most=profiles.MAX_VALUE)
 
 
-def _requested(unit: Unit, level: int, counters: Counters | None = None, **limits: Any) -> Request | None:
+def _requested(unit: Unit, counters: Counters | None = None, *, quietly: bool = False, **limits: Any) -> Request | None:
     """A unit as a request; None and a line in the log for what can't be asked for, which *counters* count."""
     from nbcache.glue.requests.requested import UnaskableError
 
     try:
         return request_for(unit, explain=False, **limits)
     except UnaskableError as exc:
-        _log.log(level, "%s can't be requested from another process: %s", unit.name, exc)
+        _log.log(
+            logging.DEBUG if quietly else logging.INFO,
+            "%s can't be requested from another process: %s",
+            unit.name,
+            exc,
+        )
         if counters is not None:
             counters.unasked(str(exc))
         return None
@@ -76,9 +73,14 @@ def _requested(unit: Unit, level: int, counters: Counters | None = None, **limit
 
 def append(path: str, unit: Unit) -> None:
     """Add a unit to a list. Any number of processes may: each line is one write. Never raises OSError."""
-    request = _requested(unit, logging.INFO)
-    if request is not None:
-        _add_line("the warm list NBCACHE_RECORD", path, request.line)
+    request = _requested(unit)
+    if request is None:
+        return
+    try:
+        regular_files.append(path, request.line() + b"\n", _MODE)
+    except (OSError, BadRequestError) as exc:
+        what = getattr(exc, "strerror", None) or exc
+        logs.once(_log, logging.WARNING, "the warm list NBCACHE_RECORD=%s can't be written: %s", path, what)
 
 
 def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True, most: int | None = None) -> Request:

@@ -29,7 +29,7 @@ from numba.core.typing.typeof import typeof
 from numba.np import numpy_support
 
 from nbcache.glue.entries import meta
-from nbcache.glue.hooks import observing, package_caches
+from nbcache.glue.hooks import observing
 from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.ownership import has_toolchain_globals, is_toolchain_definition
 from nbcache.glue.overloads import effects
@@ -84,8 +84,8 @@ def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = Fals
         def compile_in_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not covers(self, *args, **kwargs):
                 return original(self, *args, **kwargs)
-            if package_caches.is_package_s(getattr(self, attribute)):
-                return package_caches.left_to_it(session, lambda: original(self, *args, **kwargs))
+            if _is_package_s(getattr(self, attribute)):
+                return _left_to_package(session, lambda: original(self, *args, **kwargs))
             while True:  # once more if packages had to be loaded first
                 with session.maker.installed.first(is_nested=len(session.frames) > 0), _lock():
                     depth, before, closed, compiled = len(session.frames), getattr(self, attribute), None, None
@@ -410,7 +410,9 @@ def ask_session(attribute: str) -> Callable[[Any, Session], Any]:
             """``cache=True``."""
             # Numba asks them in this order.
             others = takewhile(lambda locator: not is_toolchain_definition(locator), CacheImpl._locator_classes)
-            if any(map(package_caches.claims(self), others)):
+            from nbcache.glue.hooks.package_caches import claims
+
+            if any(map(claims(self), others)):
                 original(self)
             else:
                 setattr(self, attribute, SessionCache(self, session))
@@ -418,6 +420,18 @@ def ask_session(attribute: str) -> Callable[[Any, Session], Any]:
         return enable_caching
 
     return replace
+
+
+def _left_to_package(session: Session, compile_: Callable[[], Any]) -> Any:
+    from nbcache.glue.hooks import package_caches  # few have such caches
+
+    return package_caches.left_to_it(session, compile_)
+
+
+def _is_package_s(cache: Any) -> bool:
+    """Whether it is a file cache in which Numba keeps code where a package says."""
+    locator = getattr(getattr(cache, "_impl", None), "_locator", None)
+    return locator is not None and not is_toolchain_definition(type(locator))
 
 
 def complete_first(original: Any, _session: Session) -> Any:

@@ -263,3 +263,15 @@ def stencil_class() -> Any:
     from numba.stencils.stencil import StencilFunc
 
     return StencilFunc
+
+
+def without_placeholders(original: Any, _session: Session) -> Any:
+    """Keep no code in files that a package names which was linked with some of nbcache's, of an older callee."""
+
+    @functools.wraps(original)
+    def check_cachable(self: Any, cres: Any) -> bool:
+        from nbcache.glue.capture.placeholders import tokens_in
+
+        return original(self, cres) and not tokens_in(cres.library._get_compiled_object())
+
+    return check_cachable

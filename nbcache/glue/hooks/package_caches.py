@@ -6,12 +6,10 @@ linked with it, may have placeholders in it, which only an entry says how to rea
 
 from __future__ import annotations
 
-import functools
 import inspect
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
@@ -31,12 +29,6 @@ def claims(owner: Any) -> Callable[[Any], bool]:
         return locator.from_function(function, inspect.getfile(function)) is not None
 
     return claims
-
-
-def is_package_s(cache: Any) -> bool:
-    """Whether it is a file cache in which Numba keeps code where a package says."""
-    locator = getattr(getattr(cache, "_impl", None), "_locator", None)
-    return locator is not None and not is_toolchain_definition(type(locator))
 
 
 def left_to_it(session: Session, compile_: Callable[[], Any]) -> Any:
@@ -63,15 +55,3 @@ def _aside(session: Session) -> AbstractContextManager[None]:
         let_pass(raised)
         return nullcontext()
     return looking_away()
-
-
-def without_placeholders(original: Any, _session: Session) -> Any:
-    """Keep no code in such a cache that was linked with some of nbcache's: of a callee that was there already."""
-
-    @functools.wraps(original)
-    def check_cachable(self: Any, cres: Any) -> bool:
-        from nbcache.glue.capture.placeholders import tokens_in
-
-        return original(self, cres) and not tokens_in(cres.library._get_compiled_object())
-
-    return check_cachable

@@ -45,7 +45,7 @@ from numba.np.ufunc.gufunc import GUFunc, GUFuncLowerer
 from numba.np.ufunc.ufunc_base import UfuncBase
 
 from nbcache.glue import replacing
-from nbcache.glue.hooks import compiling, deferring, emission, observing, package_caches, registry_reads
+from nbcache.glue.hooks import compiling, deferring, emission, observing, registry_reads
 from nbcache.glue.replacing import Seam
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def table() -> list[Seam]:
         Seam(
             CompileResultCacheImpl, "check_cachable",
             "what a package keeps in files of Numba's is read where nobody knows of placeholders",
-            package_caches.without_placeholders, ("self", "cres"),
+            emission.without_placeholders, ("self", "cres"),
         ),
         Seam(
             _DispatcherBase, "overloads",

@@ -36,7 +36,7 @@ from nbcache.glue import own_attributes
 from nbcache.glue.identity.bytecode import names_in
 from nbcache.glue.identity.describe import is_compilable, keeps_memo
 from nbcache.glue.identity.digests import Common, components, digest_component, led_astray, preorder, sharing_pattern
-from nbcache.glue.identity.marked_packages import is_marked_class, mark
+from nbcache.glue.identity.marked_packages import lasts, mark
 from nbcache.glue.identity.node import HandedOn, MarkedError, Memo, Node, Scope, TooMuchError, Unidentifiable
 from nbcache.process import collected_later
 
@@ -67,6 +67,8 @@ def _take(first: Node, order: list[Node], nodes: tuple[dict[int, Node], dict[int
     return True
 
 
+_MOST_KEPT = 20_000
+"""How many nodes are kept: a package may make functions without end."""
 _LONG_WALK = 1_000
 """From how many objects on it is worth remembering where a walk ended."""
 
@@ -395,12 +397,12 @@ class IdentityEngine:
             elif len(component) > 1:
                 with suppress(TypeError):  # not everything can be referred to weakly
                     scope.cycle.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
-            if not compiled and not scope.volatile and is_marked_class(member.obj):
+            if not compiled and not scope.volatile and lasts(member.obj):
                 self._kept_in(generation)[id(member.obj)] = member
 
     def _kept_in(self, generation: object) -> dict[int, Node]:
-        """The nodes of classes of installed packages, which live as long as the process, by id."""
-        if self._kept[0] != generation:
+        """The nodes of what lives as long as the process, by id."""
+        if self._kept[0] != generation or len(self._kept[1]) > _MOST_KEPT:
             self._kept = generation, {}
         return self._kept[1]
 

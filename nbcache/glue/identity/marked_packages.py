@@ -276,3 +276,15 @@ def is_marked_class(obj: object) -> bool:
         found = package_of(obj) is not None and resolve(obj.__module__, obj.__qualname__) is obj
         known = _classes[obj] = found
     return known and is_marked(package_of(obj))
+
+
+def lasts(obj: object) -> bool:
+    """Whether *obj* lives as long as the process, as a class of a marked package, or holds nothing that need not.
+
+    That is a function of an installed package that was made of no variables: such a one describes what users may do to
+    arrays of records, and there are hundreds of them in one table.
+    """
+    if type(obj) is not FunctionType:
+        return is_marked_class(obj)
+    made_of = obj.__closure__, obj.__defaults__, obj.__kwdefaults__
+    return not any(made_of) and not obj.__dict__ and is_installed(obj.__code__.co_filename)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, KeysView, Sequence
 
 MISSING = object()
 """In the place of what isn't there."""
@@ -75,7 +75,7 @@ class Watched:
     attributes or items, owner, values seen).
     """
 
-    __slots__ = ("checks", "odd", "rows", "same", "sized", "sizes", "snapshots", "volatile")
+    __slots__ = ("absent", "checks", "odd", "rows", "same", "sized", "sizes", "snapshots", "volatile")
 
     def __init__(self, readings: Sequence[Readings]) -> None:
         self.volatile = any(each.volatile for each in readings)
@@ -87,7 +87,9 @@ class Watched:
         self.sizes = [size for _sized, size in sizes]
         self.snapshots = [item for each in readings for item in each.snapshots]
         self.odd: list[tuple[Callable[..., object], object, str, object]] = []
-        """What wasn't there, and what is in a dictionary of a class of its own."""
+        """Attributes that weren't there, and what is in a dictionary of a class of its own."""
+        self.absent: list[tuple[KeysView[Any], frozenset[str]]] = []
+        """Names that weren't in a dictionary, by its keys: code that modules are handed to may name thousands."""
         self.same: list[tuple[Callable[[Any], object], list[Any], _Seen]] = []
         self.rows: list[tuple[Callable[[Any], Any], Any, _Seen]] = []
         self._sort_attributes([item for each in readings for item in each.attributes])
@@ -99,12 +101,17 @@ class Watched:
 
     def _sort_items(self, watched: list[tuple[Any, str, object]]) -> None:
         plain: list[tuple[Any, str, object]] = []
+        absent: dict[int, tuple[KeysView[Any], set[str]]] = {}
         for container, name, value in watched:
-            if value is MISSING or type(container) not in _PLAIN:
-                get = MappingProxyType.get if type(container) is MappingProxyType else dict.get
-                self.odd.append((get, container, name, value))
+            if type(container) not in _PLAIN:
+                self.odd.append((dict.get, container, name, value))
+            elif value is MISSING:
+                if id(container) not in absent:
+                    absent[id(container)] = container.keys(), set()
+                absent[id(container)][1].add(name)
             else:
                 plain.append((container, name, value))
+        self.absent = [(keys, frozenset(names)) for keys, names in absent.values()]
         self._sort(itemgetter, plain)
 
     def _sort(self, reader: Callable[..., Any], watched: list[tuple[Any, str, object]]) -> None:
@@ -135,6 +142,7 @@ class Watched:
                 and all(seen.are(tuple(map(read, owners))) for read, owners, seen in self.same)
                 and all(seen.are(read(owner)) for read, owner, seen in self.rows)
                 and list(map(len, self.sized)) == self.sizes
+                and all(keys.isdisjoint(names) for keys, names in self.absent)
                 and all(get(owner, name, MISSING) is seen for get, owner, name, seen in self.odd)
                 and all(function(obj) == expected for function, obj, expected in self.checks)
                 and all(are_same(take(obj), expected) for take, obj, expected in self.snapshots)

@@ -75,7 +75,7 @@ def counted(cls, name):
     setattr(cls, name, count)
 
 counted(Choices, "_digest")
-counted(ExtensionIndex, "_digest_of")
+counted(ExtensionIndex, "_digest")
 NULL = open(os.devnull)
 
 @intrinsic
