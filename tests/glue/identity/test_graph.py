@@ -6,10 +6,11 @@ from types import ModuleType
 import pytest
 from llvmlite import ir
 
-from nbcache.glue.identity import graph
+from nbcache.glue.identity import graph, marked_packages
 from nbcache.glue.identity.describe import is_compilable, keeps_memo
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.node import Node, Scope, Unidentifiable
+from nbcache.glue.identity.watched import MISSING, Watched
 from nbcache.glue.keys.key_maker import KeyMaker
 
 
@@ -306,3 +307,46 @@ def test_a_key_of_a_dictionary_that_shows_its_address_does_not_count_by_that():
 
     assert described(Thing("key")) == described(Thing("key")) == ["table key", "table[0]"]
     assert described("name", ("a", 2)) == ["table['name']", "table[('a', 2)]"]
+
+
+def test_what_lasts_is_described_once_and_again_when_it_changes(engine, monkeypatch):
+    """Tables of packages hold hundreds of functions, and each question leads there."""
+    monkeypatch.setattr(graph, "lasts", lambda obj: obj.name.startswith("function"))
+    functions = [Part(f"function {number}", Part("global")) for number in range(3)]
+    first = engine.digest(Thing("a", *functions))
+    assert engine.described == 1 + 2 * 3
+    assert engine.digest(Thing("a", *functions)) == first
+    assert engine.described == 1 + 2 * 3 + 1
+    functions[1].edges[0].name = "another"
+    assert engine.digest(Thing("a", *functions)) != first
+    assert engine.described == 1 + 2 * 3 + 1 + 1 + 2
+
+
+def test_functions_that_were_made_of_nothing_of_a_program_s_last(monkeypatch):
+    monkeypatch.setattr(marked_packages, "is_installed", lambda filename: filename == "paket.py")
+
+    def made(source):
+        return eval(compile(source, "paket.py", "eval"), {})
+
+    marked = made("lambda: 1")
+    marked.note = "a program's"
+    assert marked_packages.lasts(made("lambda: 1"))
+    assert not any(map(marked_packages.lasts, (lambda: 1, marked, made("lambda x=[]: x"), made("lambda *, x=[]: x"))))
+    assert not marked_packages.lasts(made("(lambda x: lambda: x)([])"))
+
+
+@pytest.mark.parametrize("taken", [{"a": 1}, {"a": 1, "x": None}, {"c": 1, "b": 2, "y": 3}], ids=str)
+def test_a_name_that_was_absent_is_noticed_in_a_dictionary_and_in_a_class(taken):
+    """Absent were x and y, each asked for twice."""
+    table, cls = {"a": 0}, type("Table", (), {"a": 0})
+    for container, change in (
+        (table, table.update),
+        (vars(cls), lambda new: [setattr(cls, *item) for item in new.items()]),
+    ):
+        node = Node(Thing("a"), "thing")
+        for name in ("x", "y", "x", "y"):
+            node.watch_item(container, name, MISSING)
+        watched = Watched([node])
+        assert watched.unchanged()
+        change(taken)
+        assert watched.unchanged() == {"x", "y"}.isdisjoint(taken)
