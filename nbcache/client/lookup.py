@@ -90,6 +90,7 @@ class Found:
                 let_pass(raised)
                 _log.debug("traceback of the internal error", exc_info=True)
             else:
+                _forget_shown()
                 repeat(self.caveats)
         if self.result is not None:
             _forget_shown()
@@ -97,7 +98,7 @@ class Found:
 
 
 def _forget_shown() -> None:
-    """Have Python show warnings again that it has shown: compiling changes their filters on its way."""
+    """Have Python show warnings again that it has shown: compiling changes their filters, and then it forgets."""
     changed = getattr(warnings, "_filters_mutated", None)
     if changed is not None:
         changed()

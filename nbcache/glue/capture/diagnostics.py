@@ -293,10 +293,6 @@ def caveats_of(packed: Sequence[tuple[Any, ...]]) -> list[Caveat]:
 def repeat(packed: Sequence[tuple[Any, ...]]) -> None:
     """Warn of what an entry lists.  Raises what the warnings' filters say has to be raised."""
     global _repeated
-    if packed:
-        # Compiling changes filters on its way, and whenever these change, Python forgets what it has shown.
-        with warnings.catch_warnings():
-            pass
     before = _repeated
     try:
         for category, text, place, where, module, _repeated in packed:
