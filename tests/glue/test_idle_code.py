@@ -259,6 +259,84 @@ def test_what_does_not_run_leads_nowhere(town):
     assert town() == ("5 1006", 0, "[]")
 
 
+HANDED_ON = HELPERS.replace("return settings.MODE", "return settings.MODE + 0 * int(root(numpy))").replace(
+    "streams = (number for number in range(3))  # nothing can identify a generator",
+    """import numpy
+
+def root(library):
+    return library.sqrt(4.0)
+
+def streams(library):
+    return library.array_str(library.zeros(3))
+""",
+)
+"""The way in which packages write for several libraries of arrays. NumPy's function depends on the print options."""
+ABSTRACT = HELPERS + """
+import abc
+
+class Base(abc.ABC):
+    @abc.abstractmethod
+    def more(self):
+        return streams
+
+    @property
+    @abc.abstractmethod
+    def streams(self):
+        return streams
+"""
+
+
+@pytest.mark.parametrize("town", [HANDED_ON], indirect=True)
+def test_what_could_be_read_off_a_module_by_what_does_not_run_is_not_read(town):
+    printed, _compiled, reasons = town()
+    assert (printed, reasons) == ("5 1006", "[]")
+    assert town() == ("5 1006", 0, "[]")
+
+
+@pytest.mark.parametrize("town", [ABSTRACT], indirect=True)
+def test_abstract_methods_lead_nowhere_either(town):
+    before = "types.Point.base = types.helpers.Base"
+    assert town(before)[::2] == ("5 1006", "[]")
+    assert town(before) == ("5 1006", 0, "[]")
+
+
+NAMED_BY_FUNCTIONS = """
+import sys
+import nbcache
+from numba import njit, types as numba_types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from paket import helpers, types
+table = {("width", helpers.width): [helpers.mode], "compiled": helpers.compiled, "own": lambda: 3}
+def make(self):
+    numba_types.Type.__init__(self, name=f"Point({table})")
+    self.known = table
+types.PointType.__init__ = make
+@intrinsic
+def point(context, x):
+    def make(context, builder, signature, args):
+        proxy = cgutils.create_struct_proxy(signature.return_type)(context, builder)
+        proxy.x, = args
+        return proxy._getvalue()
+    return types.PointType()(numba_types.int64), make
+@njit
+def inner(point):
+    return point.x
+@njit
+def outer(x):
+    return inner(point(x))
+print(outer(5))
+SAY"""
+
+
+def test_a_type_that_is_named_by_functions_is_found_by_those_of_the_next_process(town):
+    """As Awkward's arrays are by their behavior: what Python writes for a function is an address."""
+    printed, compiled, reasons = town(program=NAMED_BY_FUNCTIONS)
+    assert (printed, reasons) == ("5", "[]")
+    assert compiled >= 2
+    assert town(program=NAMED_BY_FUNCTIONS) == ("5", 0, "[]")
+
+
 CALLED = """
 import sys
 import nbcache

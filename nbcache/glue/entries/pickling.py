@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from itertools import chain
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_n
 from nbcache.passing_exceptions import let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from nbcache.glue.capture.compilations import Frame
     from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
@@ -111,12 +112,13 @@ class TokenPickler(NumbaPickler):
             return type(obj), (obj.class_type,)
         if self._frame.reach is not None and self._frame.reach.reference(obj) is not None:
             return placeholders.recall, placeholders.live_reference(self._frame, obj)
-        # A container of such a type: its name has the others' names in it.
+        # Its name has those of other types in it, or what Python writes for functions.
         state = {field: value for field, value in vars(obj).items() if field not in {"_code", "name"}}
-        parts = _addressed_in(state.values())
+        found = {_spelt(part): part for part in _addressed_in(state.values())}
+        parts = [found[spelling] for spelling in sorted(found, key=len, reverse=True)]
         name = obj.name
         for i, part in enumerate(parts):
-            name = name.replace(part.name, f"\0{i}\0")
+            name = name.replace(_spelt(part), f"\0{i}\0")
         if re.search(ADDRESS, name):
             msg = f"the type {re.sub(ADDRESS, '', obj.name)} is named by an address"
             raise pickle.PicklingError(msg)
@@ -182,21 +184,26 @@ def _function_of(function: Any) -> Type:
     return found
 
 
-def _addressed_in(values: Iterable[Any]) -> list[Type]:
-    """The types among *values*, and in tuples of them, that are named by an address; the longest name first."""
-    found: dict[str, Type] = {}
+def _addressed_in(values: Iterable[Any]) -> Iterator[Any]:
+    """The functions among *values* and in their containers, and the types that are named by an address."""
     for value in values:
-        if isinstance(value, Type) and re.search(ADDRESS, value.name):
-            found[value.name] = value
-        elif isinstance(value, tuple):
-            found.update((typ.name, typ) for typ in _addressed_in(value))
-    return sorted(found.values(), key=lambda typ: -len(typ.name))
+        if isinstance(value, FunctionType) or (isinstance(value, Type) and re.search(ADDRESS, value.name)):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from _addressed_in(value)
+        elif isinstance(value, dict):
+            yield from _addressed_in((*value, *value.values()))
 
 
-def _type_of_parts(cls: type[Type], state: dict[str, Any], name: str, parts: list[Type]) -> Type:
-    """Called by unpickling: a type whose name contains those of its *parts*, as they are called here."""
+def _spelt(part: Any) -> str:
+    """What the name of a type has of one of those in it."""
+    return part.name if isinstance(part, Type) else hex(id(part))
+
+
+def _type_of_parts(cls: type[Type], state: dict[str, Any], name: str, parts: list[Any]) -> Type:
+    """Called by unpickling: a type whose name contains what is written for *parts*, as it is written here."""
     for i, part in enumerate(parts):
-        name = name.replace(f"\0{i}\0", part.name)
+        name = name.replace(f"\0{i}\0", _spelt(part))
     return _type_reconstructor(copyreg._reconstructor, (cls, object, None), {**state, "name": name})  # type: ignore[attr-defined]
 
 

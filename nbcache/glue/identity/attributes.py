@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import warnings
 import weakref
 from types import FunctionType
@@ -65,6 +66,10 @@ def describe_attributes(
     node: Node, obj: Any, *, but: frozenset[str] = USUAL_ATTRIBUTES, read: Callable[[Any], Any] = vars
 ) -> None:
     """What was set on a function or the like, which *read* finds; code that runs while compiling may read it."""
+    if type(obj) is FunctionType and not obj.__dict__:  # nearly all, and this is compared in C
+        node.watch_attribute(obj, "__dict__", obj.__dict__)
+        node.watch_size(obj.__dict__)
+        return
 
     def found(known: weakref.ref[Any]) -> list[object]:
         attributes = read(known())
@@ -146,7 +151,8 @@ _VALUES = 1
 def describe_annotations(node: Node, obj: Any) -> None:
     """Add what the annotations of a function or class are."""
     annotate, made = _lazy(obj)
-    node.snapshot(_lazy, obj)
+    if sys.version_info >= (3, 14):
+        node.snapshot(_lazy, obj)
     if annotate is not None:
         node.edge("annotations are made by", annotate)
         made = _given_by(annotate) if made is None else made

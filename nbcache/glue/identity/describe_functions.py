@@ -320,9 +320,8 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
     if len(node.edges) > MOST_HANDED_ON:
         msg = f"{label} is passed as a value to code that could read more than {MOST_HANDED_ON} attributes of it"
         raise Unidentifiable(msg)
-    for attribute in sorted(names - scope.keys() - wanted.reads.keys()):
-        # A submodule imported later, or an attribute set later, changes what the code means.
-        node.watch_item(scope, attribute, MISSING)
+    # A submodule imported later, or an attribute set later, changes what the code means.
+    node.watch_absent(scope, names - scope.keys() - wanted.reads.keys())
 
 
 def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: str, value: Any, wanted: Wanted) -> None:

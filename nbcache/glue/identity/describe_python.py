@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copyreg
 import enum
 import functools
 import gc
@@ -26,6 +27,8 @@ from types import (
     WrapperDescriptorType,
 )
 from typing import Any
+
+from numba.core.types import Type
 
 from nbcache.glue.identity.attributes import (
     USUAL_ATTRIBUTES,
@@ -74,6 +77,8 @@ def _describe_class(node: Node, cls: type) -> None:
         # Compiled code only ever names an exception class; what it does is the live class's affair.
         return
     node.compiled = False
+    if Type in cls.__mro__:
+        copyreg._slotnames(cls)  # type: ignore[attr-defined]  # set when a type is pickled, which is no change
     ignored = ignored_members(cls)
     if issubclass(cls, enum.Enum):
         ignored |= _describe_enum_members(node, cls, name)

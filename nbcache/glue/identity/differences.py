@@ -53,6 +53,8 @@ def _changed_in(part: Scope) -> Iterator[tuple[object, str]]:
         get: Any = MappingProxyType.get if type(container) is MappingProxyType else dict.get
         if get(container, name, MISSING) is not seen:
             yield container, name
+    for container, names in part.absent:
+        yield from ((container, name) for name in sorted(names & container.keys()))
     for owner, name, seen in part.attributes:
         if _read(attrgetter(name), owner) is not seen:
             yield owner, name

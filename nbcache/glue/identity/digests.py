@@ -146,7 +146,9 @@ class Common:
         """By id and by whether they are reached as what is compiled; a node keeps its object alive."""
         self.refused: dict[int, object] = {}
         """Roots that can't be identified, by id."""
-        self._scopes: dict[int, Scope] = {}
+        self.lists: dict[tuple[object, ...], bytes] = {}
+        """The digests of lists, by what is in them."""
+        self._scopes: set[Scope] = set()
         self._watched: list[Watched] = []
         """What was read for `_scopes`, in the order in which it came."""
         self._grown = False
@@ -157,10 +159,9 @@ class Common:
             return False
         if self._grown:
             self._drop(lambda node: node.scope.volatile)  # type: ignore[union-attr]
-            scopes = {id(node.scope): node.scope for part in self.nodes for node in part.values()}
-            fresh = {key: scope for key, scope in scopes.items() if key not in self._scopes}
-            self._scopes.update(fresh)  # type: ignore[arg-type]
-            self._watched.append(Watched(list(fresh.values())))  # type: ignore[arg-type]
+            fresh = {node.scope for part in self.nodes for node in part.values()} - self._scopes
+            self._scopes |= fresh  # type: ignore[arg-type]
+            self._watched.append(Watched(list(fresh)))  # type: ignore[arg-type]
             self._grown = False
         return all(each.unchanged() for each in self._watched)
 
@@ -185,14 +186,14 @@ class Common:
                 del part[key]
 
 
-def preorder(first: Node, seen: set[int]) -> Iterator[Node]:
+def preorder(first: Node, seen: set[Node]) -> Iterator[Node]:
     """The nodes below one in the order in which a walk came to them, but for those in *seen*, which grows."""
     work = [iter((first,))]
     while work:
         node = next(work[-1], None)
         if node is None:
             work.pop()
-        elif id(node) not in seen:
-            seen.add(id(node))
+        elif node not in seen:
+            seen.add(node)
             yield node
             work.append(iter(node.children))

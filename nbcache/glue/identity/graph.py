@@ -28,7 +28,7 @@ Objects whose identity cannot be established raise `Unidentifiable`.  Never gues
 from __future__ import annotations
 
 import weakref
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -37,19 +37,13 @@ from nbcache.glue.identity.bytecode import names_in
 from nbcache.glue.identity.describe import is_compilable, keeps_memo
 from nbcache.glue.identity.digests import Common, components, digest_component, led_astray, preorder, sharing_pattern
 from nbcache.glue.identity.marked_packages import lasts, mark
-from nbcache.glue.identity.node import HandedOn, MarkedError, Memo, Node, Scope, TooMuchError, Unidentifiable
+from nbcache.glue.identity.node import HandedOn, MarkedError, Memo, Node, Scope, TooMuchError, Unidentifiable, Walked
 from nbcache.process import collected_later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 MAX_NODES = 20_000
-
-
-def _on_the_way(roots: Sequence[object], order: list[Node]) -> list[object]:
-    """What may have led a walk to where it ended: all that it had not finished."""
-    handed = [module for root in roots if isinstance(root, HandedOn) for module, _compiled in root.modules]
-    return [*handed, *(node.obj for node in order if node.digest is None and not node.reached_compiled)]
 
 
 def _take(first: Node, order: list[Node], nodes: tuple[dict[int, Node], dict[int, Node]], *, whole: bool) -> bool:
@@ -73,11 +67,19 @@ _LONG_WALK = 1_000
 """From how many objects on it is worth remembering where a walk ended."""
 
 
-class _Holding(dict[Scope, bool]):
-    """Whether scopes are unchanged. All members of a cycle have one, and are looked at one after the other."""
+def _on_the_way(roots: Sequence[object], order: list[Node]) -> list[object]:
+    """What may have led a walk to where it ended: all that it had not finished."""
+    handed = [module for root in roots if isinstance(root, HandedOn) for module, _compiled in root.modules]
+    return [*handed, *(node.obj for node in order if node.digest is None and not node.reached_compiled)]
 
-    def __missing__(self, scope: Scope) -> bool:
-        holds = self[scope] = scope.unchanged()
+
+class _Holding(dict[Scope | Walked, bool]):
+    """What is unchanged. All members of a cycle have one scope, and are looked at one after the other."""
+
+    def __missing__(self, read: Scope | Walked) -> bool:
+        if isinstance(read, Walked):
+            read.holds = read.holds and all(self[each] for each in read.earlier) and read.unchanged()
+        holds = self[read] = read.holds if isinstance(read, Walked) else read.unchanged()
         return holds
 
 
@@ -95,6 +97,8 @@ class IdentityEngine:
         self._refused: dict[tuple[int, bool], tuple[weakref.ref[Any], object, str]] = {}
         self._common = Common()
         self._kept: tuple[object, dict[int, Node]] = None, {}
+        self._steady: list[Common | None] = []
+        """Of one item where nothing changes meanwhile: in what was kept then, once it was looked at."""
 
     def scoped(self, root: object, limit: int | None = None, walked: list[Node] | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects.
@@ -192,7 +196,7 @@ class IdentityEngine:
         than *limit* objects that were not described before, all new ones when *limit_in_all* were described since the
         process began, and what is only read off modules that are handed on, which may be all of several packages.
         """
-        common, seen = self._in_common(), set[int]()
+        common, seen = self._in_common(), set[Node]()
         for root in roots:
             node = common.nodes[is_compilable(root)].get(id(root))
             if node is None and id(root) not in common.refused and common.count < limit_in_all:
@@ -218,11 +222,34 @@ class IdentityEngine:
             else:
                 return node.digest, node.scope  # type: ignore[return-value]
 
+    def digest_for_good(self, objects: tuple[object, ...]) -> bytes:
+        """The digest of a list of these, all of which live as long as the process."""
+        common = self._in_common()
+        digest = common.lists.get(objects)
+        if digest is None:
+            digest, scope = self.scoped_for_good([*objects])
+            if not scope.volatile:
+                self._in_common().lists[objects] = digest
+        return digest
+
+    @contextmanager
+    def steady(self) -> Iterator[None]:
+        """While this is entered no code of the program runs: what is kept of walks is looked at once, if at all."""
+        before, self._steady = self._steady, self._steady or [None]
+        try:
+            yield
+        finally:
+            self._steady = before
+
     def _in_common(self) -> Common:
+        generation = self._generation()
         if self._common.busy:  # a module that is asked for an attribute may compile something
-            return Common(self._generation(), self._common.count)
-        if not self._common.holds(self._generation()):
-            self._common = Common(self._generation(), self._common.count)
+            return Common(generation, self._common.count)
+        if self._steady == [self._common] and self._common.generation == generation:
+            return self._common
+        if not self._common.holds(generation):
+            self._common = Common(generation, self._common.count)
+        self._steady[:] = [self._common] * len(self._steady)
         return self._common
 
     def _nodes(self, roots: tuple[object, ...]) -> list[Node]:
@@ -250,8 +277,9 @@ class IdentityEngine:
                 node = self._walk([handed], self._generation(), use_memos=nodes is None, limit=limit, nodes=nodes)[0]
                 scope = node.scope
             scopes = scope.all()  # type: ignore[union-attr]
-            strings = (name for scope in scopes for text in scope.strings for name in names_in(text))
-            names = frozenset(chain(*(names for scope in scopes for names in scope.names), strings))
+            strings = {text for scope in scopes for text in scope.strings}
+            named = {names for scope in scopes for names in scope.names}
+            names = frozenset(chain(*named, *map(names_in, strings)))
             modules = frozenset(each for scope in scopes for each in scope.handed_on)
             if node is not None and names == handed.names and modules == frozenset(handed.modules):
                 return node
@@ -277,7 +305,10 @@ class IdentityEngine:
                 found = ({}, {}) if nodes is None else nodes
                 self._walk_once(roots, generation, order, found, use_memos=use_memos, limit=limit or MAX_NODES)
             except Unidentifiable as exc:
-                if limit is not None or not mark(_on_the_way(roots, order)):
+                marked = limit is None and (
+                    mark(_on_the_way(roots, order)) or (not order and self._mark_readers(roots, generation))
+                )
+                if not marked:
                     led = "" if isinstance(exc, TooMuchError) else led_astray(order)
                     exc.args = (f"{exc}, to which {led} leads" if led else str(exc),)
                     raise
@@ -286,6 +317,13 @@ class IdentityEngine:
                     raise MarkedError(*exc.args) from exc
             else:
                 return order
+
+    def _mark_readers(self, roots: Sequence[object], generation: object) -> bool:
+        """Mark who reads something off modules that are handed on, and could read what nobody can identify."""
+        below, order = [each for root in roots if isinstance(root, HandedOn) for each in root.roots], list[Node]()
+        with suppress(Unidentifiable):
+            self._walk_once(below, generation, order, ({}, {}), use_memos=False, limit=MAX_NODES)
+        return mark(node.obj for node in order if node.names and not node.reached_compiled)
 
     def _walk_once(
         self,
@@ -314,7 +352,7 @@ class IdentityEngine:
             if self._refused:
                 self._refuse_again(obj, generation, compiled=compiled)
             node = kept.get(id(obj)) if not compiled else None
-            if node is not None and holding[node.scope] and _take(node, order, nodes, whole=not use_memos):  # type: ignore[index]
+            if node is not None and holding[node.scope.walked] and _take(node, order, nodes, whole=not use_memos):  # type: ignore[index]
                 return node
             memo = _memo_of(obj, compiled=compiled) if use_memos and order else None
             member = known[compiled].get(id(obj)) if order else None
@@ -337,6 +375,21 @@ class IdentityEngine:
             if len(order) > _LONG_WALK:
                 self._refuse(order, generation, str(exc))
             raise
+        finally:
+            self._keep(order, generation)
+
+    def _keep(self, order: list[Node], generation: object) -> None:
+        """Keep the nodes of what lives as long as the process."""
+        kept = self._kept_in(generation)
+        lasting = [
+            (node, scope)
+            for node in order
+            if (scope := node.scope) is not None and not node.reached_compiled
+            if scope.walked is None or not scope.walked.holds
+            if not scope.volatile and lasts(node.obj)
+        ]
+        Walked([scope for _node, scope in lasting])
+        kept.update((id(node.obj), node) for node, _scope in lasting)
 
     def _refuse_again(self, obj: object, generation: object, *, compiled: bool) -> None:
         refused = self._refused.get((id(obj), compiled))
@@ -397,8 +450,6 @@ class IdentityEngine:
             elif len(component) > 1:
                 with suppress(TypeError):  # not everything can be referred to weakly
                     scope.cycle.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
-            if not compiled and not scope.volatile and lasts(member.obj):
-                self._kept_in(generation)[id(member.obj)] = member
 
     def _kept_in(self, generation: object) -> dict[int, Node]:
         """The nodes of what lives as long as the process, by id."""

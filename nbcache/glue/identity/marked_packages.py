@@ -116,6 +116,8 @@ def whole(function: Any) -> Any:
 
 
 _leaves: dict[int, Node] = {}
+_FLAGS = frozenset({bool, type(None)})
+"""The types of what `abc` and others set on functions, that leads nowhere."""
 
 
 def leaf_of(obj: object) -> Node | None:
@@ -124,14 +126,19 @@ def leaf_of(obj: object) -> Node | None:
     # Met in nearly every class and digested once, unless a walk was broken off at it.
     if known is not None and known.digest is not None:
         return known
-    if type(obj) is FunctionType and obj.__dict__:  # code that runs may read what is set on it
+    flags = obj.__dict__ if type(obj) is FunctionType else {}
+    if not _FLAGS.issuperset(map(type, flags.values())):  # code that runs may read what is set on it
         return None
     functions = [getattr(obj, part) if part else obj for part in _FUNCTIONS_OF[type(obj)]]
     found = [_end_at(each) for each in functions if each is not None]
     if None in found:
         return None
-    node = _leaves[id(obj)] = Node(obj, type(obj).__name__)
+    node = Node(obj, type(obj).__name__)
     node.ends = True
+    if flags:
+        node.value("flags", flags)
+    else:
+        _leaves[id(obj)] = node
     for package in {package_of(each) for each in functions} - {None}:
         node.watch_item(verdicts, str(package), MARKED)
     for place in found:

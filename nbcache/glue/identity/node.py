@@ -60,7 +60,7 @@ class Node(Readings):
         self.edges: list[tuple[str, object]] = []
         self.children: list[Node] = []
         self.attributes, self.checks, self.items, self.sizes, self.snapshots = [], [], [], [], []
-        self.handed_on, self.strings = [], []
+        self.absent, self.handed_on, self.strings = [], [], []
         self.volatile = self.ends = self.parallel = False
         self.names: frozenset[str] = frozenset()
         """Names that code here may read off a module that it was handed."""
@@ -162,6 +162,11 @@ class Node(Readings):
         """The identity holds while ``container.get(name)`` is *value* (MISSING: absent)."""
         self.items.append((container, name, value))
 
+    def watch_absent(self, container: dict[str, Any], names: frozenset[str]) -> None:
+        """The identity holds while *container* has none of these *names*."""
+        if names:
+            self.absent.append((container, names))
+
     def watch_attribute(self, owner: object, name: str, value: object) -> None:
         """The identity holds while ``getattr(owner, name)`` is *value*, or the same text if it makes one each time."""
         if type(value) is str and attrgetter(name)(owner) is not value:
@@ -240,7 +245,7 @@ class Scope(Readings):
     """What one component read, and the scopes of the components it leads to; what ends or is parallel may be below."""
 
     __slots__ = ("_bound", "_keepers", "_watched", "children", "cycle", "hands_on", "individuals", "keepers", "live",
-                 "may_run", "names")  # fmt: skip
+                 "may_run", "names", "walked")  # fmt: skip
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         # Nearly all components are one node, whose lists nobody needs any more. Of what isn't there it keeps none: half
@@ -250,7 +255,7 @@ class Scope(Readings):
         self.attributes, self.checks = first.attributes or empty(), first.checks or empty()
         self.items, self.sizes = first.items or empty(), first.sizes or empty()
         self.snapshots, self.handed_on = first.snapshots or empty(), first.handed_on or empty()
-        self.strings = first.strings or empty()
+        self.absent, self.strings = first.absent or empty(), first.strings or empty()
         self.volatile, self.ends, self.parallel = first.volatile, first.ends, first.parallel
         self.may_run = False
         """Whether anything is here or below that may run while compiling, and isn't the toolchain's by its name."""
@@ -280,6 +285,7 @@ class Scope(Readings):
         self.keepers: list[tuple[weakref.ref[Any], bytes]] = []
         self.cycle: list[tuple[weakref.ref[Any], bytes]] = empty()
         """Those of a cycle that carry no memo, with their digests."""
+        self.walked: Walked | None = None
         self._watched: Watched | None = None
         self._bound: tuple[int, ...] | None = None
         self._keepers: dict[bytes, weakref.ref[Any] | None] | None = None
@@ -317,6 +323,38 @@ class Scope(Readings):
                 found[scope] = None
                 pending += scope.children
         return list(found)
+
+
+class Walked:
+    """What one walk has read for what lives as long as the process: it is kept while all of that is what it was.
+
+    Thousands of functions of a package lead to the same, which would be compared once for each of them.
+    """
+
+    __slots__ = ("_watched", "earlier", "holds", "scopes")
+
+    def __init__(self, scopes: list[Scope]) -> None:
+        self.scopes: list[Scope] = []
+        """Those that were read in this walk, for these *scopes* and below them."""
+        self.earlier: set[Walked] = set()
+        """Walks that had read what else is below."""
+        self.holds = True
+        """Whether it did when that was last asked."""
+        self._watched: Watched | None = None
+        while scopes:
+            scope = scopes.pop()
+            if scope.walked is None or not scope.walked.holds:
+                scope.walked = self
+                self.scopes.append(scope)
+                scopes += scope.children
+            elif scope.walked is not self:
+                self.earlier.add(scope.walked)
+
+    def unchanged(self) -> bool:
+        """Whether all that was read in this walk is what it was; ask the earlier ones as well."""
+        if self._watched is None:
+            self._watched = Watched(self.scopes)
+        return self._watched.unchanged()
 
 
 class Memo:

@@ -21,10 +21,12 @@ _FEW = 50
 class Readings:
     """What was read to know what something consists of, each with what was seen there, and what else it came by."""
 
-    __slots__ = ("attributes", "checks", "ends", "handed_on", "items", "parallel", "sizes", "snapshots", "strings",
-                 "volatile")  # fmt: skip
+    __slots__ = ("absent", "attributes", "checks", "ends", "handed_on", "items", "parallel", "sizes", "snapshots",
+                 "strings", "volatile")  # fmt: skip
 
     items: list[tuple[dict[str, Any] | MappingProxyType[str, Any], str, object]]
+    absent: list[tuple[dict[str, Any], frozenset[str]]]
+    """Names that weren't in a module: code that modules are handed to may name thousands."""
     attributes: list[tuple[object, str, object]]
     checks: list[tuple[Callable[[Any], bytes], object, bytes]]
     snapshots: list[tuple[Callable[[Any], list[object]], object, list[object]]]
@@ -41,7 +43,7 @@ class Readings:
     """More names that code here may read off a module that it was handed: ``getattr`` may be called with them."""
 
 
-LISTS = ("attributes", "checks", "handed_on", "items", "sizes", "snapshots", "strings")
+LISTS = ("absent", "attributes", "checks", "handed_on", "items", "sizes", "snapshots", "strings")
 """Those of them that are lists."""
 
 
@@ -89,11 +91,12 @@ class Watched:
         self.odd: list[tuple[Callable[..., object], object, str, object]] = []
         """Attributes that weren't there, and what is in a dictionary of a class of its own."""
         self.absent: list[tuple[KeysView[Any], frozenset[str]]] = []
-        """Names that weren't in a dictionary, by its keys: code that modules are handed to may name thousands."""
+        """Names that weren't in a dictionary, by its keys."""
         self.same: list[tuple[Callable[[Any], object], list[Any], _Seen]] = []
         self.rows: list[tuple[Callable[[Any], Any], Any, _Seen]] = []
         self._sort_attributes([item for each in readings for item in each.attributes])
         self._sort_items([item for each in readings for item in each.items])
+        self._sort_absent([item for each in readings for item in each.absent])
 
     def _sort_attributes(self, watched: list[tuple[object, str, object]]) -> None:
         self.odd += [(getattr, owner, name, value) for owner, name, value in watched if value is MISSING]
@@ -101,25 +104,28 @@ class Watched:
 
     def _sort_items(self, watched: list[tuple[Any, str, object]]) -> None:
         plain: list[tuple[Any, str, object]] = []
-        absent: dict[int, tuple[KeysView[Any], set[str]]] = {}
-        for container, name, value in watched:
+        for item in watched:
+            container, name, value = item
             if type(container) not in _PLAIN:
                 self.odd.append((dict.get, container, name, value))
             elif value is MISSING:
-                if id(container) not in absent:
-                    absent[id(container)] = container.keys(), set()
-                absent[id(container)][1].add(name)
+                self.absent.append((container.keys(), frozenset((name,))))
             else:
-                plain.append((container, name, value))
-        self.absent = [(keys, frozenset(names)) for keys, names in absent.values()]
+                plain.append(item)
         self._sort(itemgetter, plain)
+
+    def _sort_absent(self, watched: list[tuple[dict[str, Any], frozenset[str]]]) -> None:
+        absent: dict[int, tuple[KeysView[Any], set[str]]] = {}
+        for container, names in watched:
+            absent.setdefault(_number_of(container), (container.keys(), set()))[1].update(names)
+        self.absent += [(keys, frozenset(names)) for keys, names in absent.values()]
 
     def _sort(self, reader: Callable[..., Any], watched: list[tuple[Any, str, object]]) -> None:
         """Each by its owner or by its name, whichever makes the longer run of reads."""
         tables: dict[int, list[tuple[Any, str, object]]] = {}
         owners: dict[str, int] = {}
         for item in watched:
-            tables.setdefault(id(item[0]), []).append(item)
+            tables.setdefault(_number_of(item[0]), []).append(item)
             owners[item[1]] = owners.get(item[1], 0) + 1
         groups: dict[str, list[tuple[Any, object]]] = {}
         for table in tables.values():
@@ -153,6 +159,8 @@ class Watched:
 
 
 _PLAIN = frozenset({dict, MappingProxyType})
+_number_of = object.__hash__
+"""Another number for each object. Of `id` Python tells audit hooks, such as ours, a million times in a large graph."""
 
 
 def are_same(now: list[object], before: list[object]) -> bool:

@@ -87,7 +87,7 @@ class KeyMaker:
         """What ran of packages that lead too far."""
         from nbcache.glue.keys.marked_code import MarkedPackages  # few hits were built with any
 
-        return MarkedPackages(self.engine.scoped_for_good, self.extensions, lambda: self.choices, self.distributions)
+        return MarkedPackages(self.engine, self.extensions, lambda: self.choices, self.distributions)
 
     def prepare(self) -> None:
         """See what is registered by now, with what packages would have added, unless they may wait."""

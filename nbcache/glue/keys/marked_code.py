@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcache.glue.identity.differences import CHANGED
 from nbcache.glue.identity.marked_packages import MARKED, OPAQUE, PLAIN, give_up, places, ran, verdicts
-from nbcache.glue.identity.node import Scope, Unidentifiable
+from nbcache.glue.identity.node import Unidentifiable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from nbcache.glue.identity.asked_names import Consulted
     from nbcache.glue.identity.distributions import Distributions
+    from nbcache.glue.identity.graph import IdentityEngine
     from nbcache.glue.identity.registrations import ExtensionIndex
     from nbcache.glue.keys.choices import Choices
 
@@ -32,14 +33,13 @@ class MarkedPackages:
 
     def __init__(
         self,
-        scoped_for_good: Callable[[object], tuple[bytes, Scope]],
+        engine: IdentityEngine,
         extensions: ExtensionIndex,
         choices: Callable[[], Choices],
         distributions: Distributions,
     ) -> None:
-        self._scoped_for_good = scoped_for_good
+        self._engine = engine
         self._extensions, self._choices, self._distributions = extensions, choices, distributions
-        self._known: dict[tuple[Any, ...], tuple[list[Any], bytes, Scope]] = {}
         self._ever: set[CodeType] = set()
         self._so_far: set[str] = set()
         self._digest_so_far = b""
@@ -81,6 +81,10 @@ class MarkedPackages:
         if consulted.blind:
             msg = "code of installed packages, of which nobody could note whether it runs"
             raise Unidentifiable(msg)
+        with self._engine.steady():
+            self._complete(unit, consulted)
+
+    def _complete(self, unit: Any, consulted: Consulted) -> None:
         self.look()
         self._ever |= consulted.codes
         if not (unit.ends or consulted.ran or consulted.codes & places.keys()):
@@ -121,23 +125,19 @@ class MarkedPackages:
         """
         if not names:
             return b""
-        functions = tuple(map(ran, sorted(names)))
-        known = self._known.get(functions)
-        if known is None or not known[2].unchanged():
-            root = [*functions]
-            known = self._known[functions] = root, *self._scoped_for_good(root)
-        return known[1]
+        return self._engine.digest_for_good(tuple(map(ran, sorted(names))))
 
     def objection(self, consulted: Consulted) -> str | None:
         """Why functions of installed packages that ran for an entry aren't what they were, or None."""
-        self.look()
-        if self._changed:
-            return _CHANGED
         try:
-            same = self.digest(consulted.ran) == consulted.ran_digest
-            if same:
-                self._add(consulted.ran)
-                self._of_use += 1
+            with self._engine.steady():
+                self.look()
+                if self._changed:
+                    return _CHANGED
+                same = self.digest(consulted.ran) == consulted.ran_digest
+                if same:
+                    self._add(consulted.ran)
+                    self._of_use += 1
         except Unidentifiable as exc:
             return f"it depends on {exc}"
         return None if same else "what ran while it was compiled is something else now, or reads something else"

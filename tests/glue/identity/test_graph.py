@@ -319,7 +319,9 @@ def test_what_lasts_is_described_once_and_again_when_it_changes(engine, monkeypa
     assert engine.described == 1 + 2 * 3 + 1
     functions[1].edges[0].name = "another"
     assert engine.digest(Thing("a", *functions)) != first
-    assert engine.described == 1 + 2 * 3 + 1 + 1 + 2
+    assert engine.described == 1 + 2 * 3 + 1 + 1 + 2 * 3  # what one walk found is compared as a whole
+    assert engine.digest(Thing("a", *functions)) != first
+    assert engine.described == 1 + 2 * 3 + 1 + 1 + 2 * 3 + 1
 
 
 def test_functions_that_were_made_of_nothing_of_a_program_s_last(monkeypatch):
