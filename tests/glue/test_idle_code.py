@@ -271,7 +271,9 @@ def streams(library):
 """,
 )
 """The way in which packages write for several libraries of arrays. NumPy's function depends on the print options."""
-ABSTRACT = HELPERS + """
+ABSTRACT = (
+    HELPERS
+    + """
 import abc
 
 class Base(abc.ABC):
@@ -284,6 +286,7 @@ class Base(abc.ABC):
     def streams(self):
         return streams
 """
+)
 
 
 @pytest.mark.parametrize("town", [HANDED_ON], indirect=True)

@@ -77,9 +77,7 @@ def _describe_class(node: Node, cls: type) -> None:
         # Compiled code only ever names an exception class; what it does is the live class's affair.
         return
     node.compiled = False
-    if Type in cls.__mro__:
-        copyreg._slotnames(cls)  # type: ignore[attr-defined]  # set when a type is pickled, which is no change
-    ignored = ignored_members(cls)
+    ignored = _ignored(cls)
     if issubclass(cls, enum.Enum):
         ignored |= _describe_enum_members(node, cls, name)
     elif issubclass(cls, tuple) and "_fields" in vars(cls):
@@ -94,6 +92,13 @@ def _describe_class(node: Node, cls: type) -> None:
     describe_annotations(node, cls)
     _describe_what_is_said(node, cls)
     _describe_registered(node, cls)
+
+
+def _ignored(cls: type) -> frozenset[str]:
+    """The members that say nothing about a class; what pickling a type sets on its class is there from now on."""
+    if Type in cls.__mro__:
+        copyreg._slotnames(cls)  # type: ignore[attr-defined]
+    return ignored_members(cls)
 
 
 def _described_one_by_one(node: Node, members: list[tuple[str, object]], *, native: bool) -> list[tuple[str, object]]:

@@ -7,11 +7,11 @@ import itertools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from nbcache.glue.identity.node import Node, Scope
+from nbcache.glue.identity.node import HandedOn, Node, Scope, Walked
 from nbcache.glue.identity.watched import MISSING, Watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 
 def sharing_pattern(nodes: list[Node]) -> bytes:
@@ -87,6 +87,12 @@ def led_astray(order: list[Node]) -> str:
         if kind in {"global", "closure"} and colon:
             return f"{kind} `{variable}` of {function}"
     return ""
+
+
+def on_the_way(roots: Sequence[object], order: list[Node]) -> list[object]:
+    """What may have led a walk to where it ended: all that it had not finished."""
+    handed = [module for root in roots if isinstance(root, HandedOn) for module, _compiled in root.modules]
+    return [*handed, *(node.obj for node in order if node.digest is None and not node.reached_compiled)]
 
 
 def digest_component(component: list[Node]) -> None:
@@ -197,3 +203,28 @@ def preorder(first: Node, seen: set[Node]) -> Iterator[Node]:
             seen.add(node)
             yield node
             work.append(iter(node.children))
+
+
+class Holding(dict[Scope | Walked, bool]):
+    """What is unchanged. All members of a cycle have one scope, and are looked at one after the other."""
+
+    def __missing__(self, read: Scope | Walked) -> bool:
+        if isinstance(read, Walked):
+            read.holds = read.holds and all(self[each] for each in read.earlier) and read.unchanged()
+        holds = self[read] = read.holds if isinstance(read, Walked) else read.unchanged()
+        return holds
+
+
+def take(first: Node, order: list[Node], nodes: tuple[dict[int, Node], dict[int, Node]], *, whole: bool) -> bool:
+    """Add what was described for another walk; False if it isn't the *whole* of it, and has to be.
+
+    Nor where it leads back to what is being described here: both are of one cycle, which has to be seen as one.
+    """
+    below = list(preorder(first, set()))
+    if whole and not all(each.title for each in below):
+        return False
+    here = (nodes[each.reached_compiled].get(id(each.obj), each) for each in below)
+    if any(each.digest is None for each in here):
+        return False
+    order += [each for each in below if nodes[each.reached_compiled].setdefault(id(each.obj), each) is each]
+    return True

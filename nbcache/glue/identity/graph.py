@@ -35,9 +35,30 @@ from typing import TYPE_CHECKING, Any
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.bytecode import names_in
 from nbcache.glue.identity.describe import is_compilable, keeps_memo
-from nbcache.glue.identity.digests import Common, components, digest_component, led_astray, preorder, sharing_pattern
+from nbcache.glue.identity.digests import (
+    Common,
+    Holding,
+    components,
+    digest_component,
+    led_astray,
+    on_the_way,
+    preorder,
+    sharing_pattern,
+    take,
+)
 from nbcache.glue.identity.marked_packages import lasts, mark
-from nbcache.glue.identity.node import HandedOn, MarkedError, Memo, Node, Scope, TooMuchError, Unidentifiable, Walked
+from nbcache.glue.identity.node import (
+    HandedOn,
+    MarkedError,
+    Memo,
+    Node,
+    Scope,
+    TooMuchError,
+    Unidentifiable,
+    Walked,
+    leaf,
+    remembered,
+)
 from nbcache.process import collected_later
 
 if TYPE_CHECKING:
@@ -46,41 +67,10 @@ if TYPE_CHECKING:
 MAX_NODES = 20_000
 
 
-def _take(first: Node, order: list[Node], nodes: tuple[dict[int, Node], dict[int, Node]], *, whole: bool) -> bool:
-    """Add what was described for another walk; False if it isn't the *whole* of it, and has to be.
-
-    Nor where it leads back to what is being described here: both are of one cycle, which has to be seen as one.
-    """
-    below = list(preorder(first, set()))
-    if whole and not all(each.title for each in below):
-        return False
-    here = (nodes[each.reached_compiled].get(id(each.obj), each) for each in below)
-    if any(each.digest is None for each in here):
-        return False
-    order += [each for each in below if nodes[each.reached_compiled].setdefault(id(each.obj), each) is each]
-    return True
-
-
 _MOST_KEPT = 20_000
 """How many nodes are kept: a package may make functions without end."""
 _LONG_WALK = 1_000
 """From how many objects on it is worth remembering where a walk ended."""
-
-
-def _on_the_way(roots: Sequence[object], order: list[Node]) -> list[object]:
-    """What may have led a walk to where it ended: all that it had not finished."""
-    handed = [module for root in roots if isinstance(root, HandedOn) for module, _compiled in root.modules]
-    return [*handed, *(node.obj for node in order if node.digest is None and not node.reached_compiled)]
-
-
-class _Holding(dict[Scope | Walked, bool]):
-    """What is unchanged. All members of a cycle have one scope, and are looked at one after the other."""
-
-    def __missing__(self, read: Scope | Walked) -> bool:
-        if isinstance(read, Walked):
-            read.holds = read.holds and all(self[each] for each in read.earlier) and read.unchanged()
-        holds = self[read] = read.holds if isinstance(read, Walked) else read.unchanged()
-        return holds
 
 
 class IdentityEngine:
@@ -306,7 +296,7 @@ class IdentityEngine:
                 self._walk_once(roots, generation, order, found, use_memos=use_memos, limit=limit or MAX_NODES)
             except Unidentifiable as exc:
                 marked = limit is None and (
-                    mark(_on_the_way(roots, order)) or (not order and self._mark_readers(roots, generation))
+                    mark(on_the_way(roots, order)) or (not order and self._mark_readers(roots, generation))
                 )
                 if not marked:
                     led = "" if isinstance(exc, TooMuchError) else led_astray(order)
@@ -338,7 +328,7 @@ class IdentityEngine:
         # Members of a cycle that one memo stands for. Without them they would get other digests than the
         # cycle gave them: what carries a memo is a leaf, and so the rest of its cycle none.
         known: tuple[dict[int, tuple[object, bytes, Scope]], ...] = ({}, {})
-        holding = _Holding()
+        holding = Holding()
         kept = self._kept_in(generation)
 
         def visit(obj: object, way: bool) -> Node:
@@ -352,14 +342,14 @@ class IdentityEngine:
             if self._refused:
                 self._refuse_again(obj, generation, compiled=compiled)
             node = kept.get(id(obj)) if not compiled else None
-            if node is not None and holding[node.scope.walked] and _take(node, order, nodes, whole=not use_memos):  # type: ignore[index]
+            if node is not None and holding[node.scope.walked] and take(node, order, nodes, whole=not use_memos):  # type: ignore[index,union-attr]
                 return node
             memo = _memo_of(obj, compiled=compiled) if use_memos and order else None
             member = known[compiled].get(id(obj)) if order else None
             if member is not None:
-                node = _leaf(obj, *member[1:], compiled=compiled)
+                node = leaf(obj, *member[1:], compiled=compiled)
             elif memo is not None and memo.is_of(obj, generation) and holding[memo.scope]:
-                node = _remembered(memo, obj, known[compiled], compiled=compiled)
+                node = remembered(memo, obj, known[compiled], compiled=compiled)
             else:
                 node = self._describe(obj, compiled)
             node.reached_compiled = compiled
@@ -463,18 +453,3 @@ def _memo_of(obj: object, *, compiled: bool = True) -> Memo | None:
     if not keeps_memo(type(obj)):  # type: ignore[arg-type]
         return None
     return vars(obj).get(own_attributes.IDENTITY if compiled else own_attributes.IDENTITY_OF_RUN)
-
-
-def _remembered(memo: Memo, obj: object, known: dict[int, tuple[object, bytes, Scope]], *, compiled: bool) -> Node:
-    """A leaf for an object that carries a memo; the other members of its cycle are *known* from now on."""
-    for ref, digest in memo.scope.cycle:
-        other = ref()
-        if other is not None:
-            known[id(other)] = (other, digest, memo.scope)
-    return _leaf(obj, memo.digest, memo.scope, compiled=compiled)
-
-
-def _leaf(obj: object, digest: bytes, scope: Scope, *, compiled: bool) -> Node:
-    node = Node(obj, "", compiled=compiled)
-    node.digest, node.scope = digest, scope
-    return node

@@ -384,6 +384,22 @@ class Memo:
         return self.is_of(owner, generation) and self.scope.unchanged()
 
 
+def remembered(memo: Memo, obj: object, known: dict[int, tuple[object, bytes, Scope]], *, compiled: bool) -> Node:
+    """A leaf for an object that carries a memo; the other members of its cycle are *known* from now on."""
+    for ref, digest in memo.scope.cycle:
+        other = ref()
+        if other is not None:
+            known[id(other)] = (other, digest, memo.scope)
+    return leaf(obj, memo.digest, memo.scope, compiled=compiled)
+
+
+def leaf(obj: object, digest: bytes, scope: Scope, *, compiled: bool) -> Node:
+    """A node of which no more is known than what the walk that described it came to."""
+    node = Node(obj, "", compiled=compiled)
+    node.digest, node.scope = digest, scope
+    return node
+
+
 class HandedOn:
     """Modules that code passes to other code, as ``g(m): return m.K`` is called with one, and what is read off them.
 
