@@ -46,6 +46,7 @@ PACKAGES = {
     "numba_stats": ["numba-stats"],
     "vector": ["vector"],
     "awkward": ["awkward"],
+    "awkward_vectors": ["awkward", "vector"],
     "datashader": ["datashader", "pandas"],
     "hdbscan": ["hdbscan", "umap-learn"],
     "galois": ["galois"],

@@ -214,12 +214,12 @@ class IdentityEngine:
 
     def digest_for_good(self, objects: tuple[object, ...]) -> bytes:
         """The digest of a list of these, all of which live as long as the process."""
-        common = self._in_common()
-        digest = common.lists.get(objects)
+        digest = self._in_common().lists.get(objects)
         if digest is None:
-            digest, scope = self.scoped_for_good([*objects])
-            if not scope.volatile:
-                self._in_common().lists[objects] = digest
+            root = [*objects]
+            digest, scope = self.scoped_for_good(root)
+            if not scope.volatile and id(root) in self._common.nodes[False]:  # not while another walk is under way
+                self._common.lists[objects] = digest
         return digest
 
     @contextmanager

@@ -2,11 +2,12 @@
 
 What a package that extends Numba defines may lead anywhere: a type to a class, the class to its methods, those to all
 of the package, to files and to streams. Hardly any of that ever runs in a compilation. So where a walk comes to what
-nobody can identify, the installed packages on the way are *marked*. From then on walks end at those of their functions
-that a name leads to and that could only run: the name is all that counts there. Which of these do run is noted while
-something compiles (:mod:`nbcache.glue.capture.code_that_ran`). An entry has their names, and one digest over all that
-they consist of (`MarkedPackages.digest`), in which walks end at others in the same way. As long as all that ran is the
-same and reads the same, the same will run.
+nobody can identify, the installed packages on the way are *marked*; where that could be read off a module that is
+handed on, those are whose code reads anything. From then on walks end at those of their functions that a name leads to
+and that could only run: the name is all that counts there. Which of these do run is noted while something compiles
+(:mod:`nbcache.glue.capture.code_that_ran`). An entry has their names, and one digest over all that they consist of
+(`MarkedPackages.digest`), in which walks end at others in the same way. As long as all that ran is the same and reads
+the same, the same will run.
 
 What a program defines itself counts by all that it reaches, whether it runs or not, and so does what no name leads to,
 and all of a package that isn't marked.

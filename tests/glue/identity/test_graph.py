@@ -324,6 +324,44 @@ def test_what_lasts_is_described_once_and_again_when_it_changes(engine, monkeypa
     assert engine.described == 1 + 2 * 3 + 1 + 1 + 2 * 3 + 1
 
 
+def test_a_list_of_what_lasts_is_walked_once_while_nothing_changes():
+    class Listing(Engine):
+        def describe(self, thing, compiled):
+            if not isinstance(thing, list):
+                return super().describe(thing, compiled)
+            self.described += 1
+            node = Node(thing, "list")
+            for i, child in enumerate(thing):
+                node.edge(str(i), child)
+            return node
+
+    engine, last = Listing(), Part("last")
+    things = Part("a", last), Part("b", last)
+    first = engine.digest_for_good(things)
+    assert engine.digest_for_good(things) == first == Listing().digest([*things])
+    assert engine.described == 1 + 2 + 1
+    with engine.steady():
+        assert engine.digest_for_good(things) == first
+        last.name = "later"  # nobody would: no code of the program runs meanwhile
+        assert engine.digest_for_good(things) == first
+    assert engine.digest_for_good(things) == Listing().digest([*things]) != first
+
+
+def test_what_walks_found_falls_with_what_earlier_ones_found_below_it(engine, monkeypatch):
+    monkeypatch.setattr(graph, "lasts", lambda obj: isinstance(obj, Part))
+    last = Part("last")
+    parts = [last, Part("middle", last), Part("first")]
+    parts[2].edges = [parts[1]]
+    for part in parts:  # each in a walk of its own, which takes what the one before has found
+        engine.digest(Thing("a", part))
+    before = engine.digest(Thing("a", parts[2]))
+    assert engine.described == 3 * 2 + 1
+    last.name = "later"
+    for part in reversed(parts):
+        assert engine.digest(Thing("a", part)) == Engine().digest(Thing("a", part))
+    assert engine.digest(Thing("a", parts[2])) != before
+
+
 def test_functions_that_were_made_of_nothing_of_a_program_s_last(monkeypatch):
     monkeypatch.setattr(marked_packages, "is_installed", lambda filename: filename == "paket.py")
 
@@ -346,8 +384,9 @@ def test_a_name_that_was_absent_is_noticed_in_a_dictionary_and_in_a_class(taken)
         (vars(cls), lambda new: [setattr(cls, *item) for item in new.items()]),
     ):
         node = Node(Thing("a"), "thing")
-        for name in ("x", "y", "x", "y"):
+        for name in ("x", "y"):
             node.watch_item(container, name, MISSING)
+            node.watch_absent(container, frozenset({name, "z"}))
         watched = Watched([node])
         assert watched.unchanged()
         change(taken)
