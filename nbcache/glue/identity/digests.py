@@ -205,6 +205,36 @@ def preorder(first: Node, seen: set[Node]) -> Iterator[Node]:
             work.append(iter(node.children))
 
 
+_MOST_KEPT = 20_000
+"""How many nodes are kept: a package may make functions without end."""
+
+
+class Kept:
+    """The nodes of what lives as long as the process, each with the walk that found it."""
+
+    def __init__(self) -> None:
+        self._generation: object = None
+        self._nodes: dict[int, Node] = {}
+
+    def nodes(self, generation: object) -> dict[int, Node]:
+        """Those of a *generation*, by the ids of what they are of."""
+        if self._generation != generation or len(self._nodes) > _MOST_KEPT:
+            self._generation, self._nodes = generation, {}
+        return self._nodes
+
+    def add(self, order: list[Node], generation: object, lasts: Callable[[object], bool]) -> None:
+        """Keep those that a walk has found, in this *order*, of what *lasts*."""
+        found = [
+            (node, scope)
+            for node in order
+            if (scope := node.scope) is not None and not node.reached_compiled
+            if scope.walked is None or not scope.walked.holds
+            if not scope.volatile and lasts(node.obj)
+        ]
+        Walked([scope for _node, scope in found])
+        self.nodes(generation).update((id(node.obj), node) for node, _scope in found)
+
+
 class Holding(dict[Scope | Walked, bool]):
     """What is unchanged. All members of a cycle have one scope, and are looked at one after the other."""
 

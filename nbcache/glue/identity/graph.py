@@ -27,6 +27,7 @@ Objects whose identity cannot be established raise `Unidentifiable`.  Never gues
 
 from __future__ import annotations
 
+import sys
 import weakref
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -38,6 +39,7 @@ from nbcache.glue.identity.describe import is_compilable, keeps_memo
 from nbcache.glue.identity.digests import (
     Common,
     Holding,
+    Kept,
     components,
     digest_component,
     led_astray,
@@ -55,7 +57,6 @@ from nbcache.glue.identity.node import (
     Scope,
     TooMuchError,
     Unidentifiable,
-    Walked,
     leaf,
     remembered,
 )
@@ -67,8 +68,6 @@ if TYPE_CHECKING:
 MAX_NODES = 20_000
 
 
-_MOST_KEPT = 20_000
-"""How many nodes are kept: a package may make functions without end."""
 _LONG_WALK = 1_000
 """From how many objects on it is worth remembering where a walk ended."""
 
@@ -86,7 +85,8 @@ class IdentityEngine:
         self._generation = generation
         self._refused: dict[tuple[int, bool], tuple[weakref.ref[Any], object, str]] = {}
         self._common = Common()
-        self._kept: tuple[object, dict[int, Node]] = None, {}
+        self._kept = Kept()
+        self._marked_in_vain: set[tuple[object, ...]] = set()
         self._steady: list[Common | None] = []
         """Of one item where nothing changes meanwhile: in what was kept then, once it was looked at."""
 
@@ -296,7 +296,7 @@ class IdentityEngine:
                 self._walk_once(roots, generation, order, found, use_memos=use_memos, limit=limit or MAX_NODES)
             except Unidentifiable as exc:
                 marked = limit is None and (
-                    mark(on_the_way(roots, order)) or (not order and self._mark_readers(roots, generation))
+                    mark(on_the_way(roots, order)) or (not order and self._mark_readers(roots, generation, str(exc)))
                 )
                 if not marked:
                     led = "" if isinstance(exc, TooMuchError) else led_astray(order)
@@ -308,12 +308,21 @@ class IdentityEngine:
             else:
                 return order
 
-    def _mark_readers(self, roots: Sequence[object], generation: object) -> bool:
-        """Mark who reads something off modules that are handed on, and could read what nobody can identify."""
+    def _mark_readers(self, roots: Sequence[object], generation: object, ended_at: str) -> bool:
+        """Mark who reads something off modules that are handed on, and could read what nobody can identify.
+
+        Where a walk *ended at* something for which nobody could be marked, nobody is looked for again.
+        """
+        question = ended_at, generation, len(sys.modules)
+        if question in self._marked_in_vain:
+            return False
         below, order = [each for root in roots if isinstance(root, HandedOn) for each in root.roots], list[Node]()
         with suppress(Unidentifiable):
             self._walk_once(below, generation, order, ({}, {}), use_memos=False, limit=MAX_NODES)
-        return mark(node.obj for node in order if node.names and not node.reached_compiled)
+        marked = mark(node.obj for node in order if node.names and not node.reached_compiled)
+        if not marked:
+            self._marked_in_vain.add(question)
+        return marked
 
     def _walk_once(
         self,
@@ -329,7 +338,7 @@ class IdentityEngine:
         # cycle gave them: what carries a memo is a leaf, and so the rest of its cycle none.
         known: tuple[dict[int, tuple[object, bytes, Scope]], ...] = ({}, {})
         holding = Holding()
-        kept = self._kept_in(generation)
+        kept = self._kept.nodes(generation)
 
         def visit(obj: object, way: bool) -> Node:
             compiled = way and is_compilable(obj)
@@ -366,20 +375,7 @@ class IdentityEngine:
                 self._refuse(order, generation, str(exc))
             raise
         finally:
-            self._keep(order, generation)
-
-    def _keep(self, order: list[Node], generation: object) -> None:
-        """Keep the nodes of what lives as long as the process."""
-        kept = self._kept_in(generation)
-        lasting = [
-            (node, scope)
-            for node in order
-            if (scope := node.scope) is not None and not node.reached_compiled
-            if scope.walked is None or not scope.walked.holds
-            if not scope.volatile and lasts(node.obj)
-        ]
-        Walked([scope for _node, scope in lasting])
-        kept.update((id(node.obj), node) for node, _scope in lasting)
+            self._kept.add(order, generation, lasts)
 
     def _refuse_again(self, obj: object, generation: object, *, compiled: bool) -> None:
         refused = self._refused.get((id(obj), compiled))
@@ -440,12 +436,6 @@ class IdentityEngine:
             elif len(component) > 1:
                 with suppress(TypeError):  # not everything can be referred to weakly
                     scope.cycle.append((weakref.ref(member.obj), member.digest))  # type: ignore[arg-type]
-
-    def _kept_in(self, generation: object) -> dict[int, Node]:
-        """The nodes of what lives as long as the process, by id."""
-        if self._kept[0] != generation or len(self._kept[1]) > _MOST_KEPT:
-            self._kept = generation, {}
-        return self._kept[1]
 
 
 def _memo_of(obj: object, *, compiled: bool = True) -> Memo | None:
