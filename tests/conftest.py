@@ -1,5 +1,6 @@
 """What holds for every test: settings of nbcache and Numba come from the test alone."""
 
+import logging
 import os
 import shutil
 import tempfile
@@ -60,6 +61,15 @@ def no_outside_settings(monkeypatch):
     for name in list(os.environ):
         if name.startswith(("NBCACHE_", "NUMBA_")):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was():
+    """Leave the log's level to the next test, which may have nbcache set it as well."""
+    logger = logging.getLogger("nbcache")
+    before = logger.level
+    yield
+    logger.setLevel(before)
 
 
 @pytest.fixture

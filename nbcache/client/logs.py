@@ -33,6 +33,8 @@ def configure(settings: Settings) -> None:
 
             if environ.standard_error_is_the_journal():
                 handler.setFormatter(_JournalFormatter("%(message)s"))
+    elif logger.level == logging.NOTSET:  # else it would be the root's, which programs set to hear of themselves
+        logger.setLevel(settings.log)
     if settings.log_file:
         import nbcache.regular_files  # noqa: F401  where it can't be opened, nbcache stays off, and no line of the log raises
 

@@ -136,7 +136,26 @@ def _reduced(obj: Type) -> Any:
     if reduced[0] is not _type_reconstructor:
         return reduced
     reconstructor, made_of, state = reduced[1]
-    return _type_reconstructor, (reconstructor, made_of, {sys.intern(name): _interned(state[name]) for name in state})
+    state = {sys.intern(name): _interned(state[name]) for name in state}
+    if isinstance(state.get("dtype"), types.UnionType):
+        state["dtype"] = _UnionOf(state["types"])
+    return _type_reconstructor, (reconstructor, made_of, state)
+
+
+class _UnionOf:
+    """What the items of a tuple have in common: pickled as what Numba makes of their types where it is unpickled.
+
+    Numba keeps one such type for each name. If a program has made a class again, as whoever runs a cell of a notebook
+    twice, a tuple with an instance of the new class leads to the old one.
+    """
+
+    __slots__ = ("types",)
+
+    def __init__(self, items: tuple[Type, ...]) -> None:
+        self.types = items
+
+    def __reduce__(self) -> tuple[type[Type], tuple[object, ...]]:
+        return types.UnionType, (self.types,)
 
 
 def _interned(value: Any) -> Any:

@@ -199,8 +199,24 @@ def _describe_value(
     elif node.compiled and isinstance(value, type) and _stands_for_itself(value):
         refer(node, label, value)
         _describe_members_by_name(node, label, value, plan.attribute_names)
-    elif not (node.compiled and refer_to_stub(node, label, value)):
+    elif not (node.compiled and (refer_to_stub(node, label, value) or _is_unused(node, label, value, plan, variable))):
         node.value(label, value)
+
+
+def _is_unused(node: Node, label: str, value: object, plan: CodePlan, variable: tuple[str, str]) -> bool:
+    """Whether compiled code can't use what a *variable* holds, and *node* says so.
+
+    A closure's may go into object mode as it is, and what a block is entered with is never typed.
+    """
+    root = str(type(value).__module__).partition(".")[0]
+    if root in _SELDOM_UNTYPED or variable[0] != GLOBAL or plan.enters_blocks:
+        return False
+    from nbcache.glue.identity.untyped import name_untyped
+
+    return name_untyped(node, label, value)
+
+
+_SELDOM_UNTYPED = frozenset({"builtins", "numba", "numpy", "ctypes"})
 
 
 def _describe_what_is_read(node: Node, label: str, module: ModuleType, plan: CodePlan, reads: Iterable[Read]) -> None:

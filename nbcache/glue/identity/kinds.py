@@ -22,6 +22,7 @@ from nbcache.glue.identity.describe_numba import OTHER_DISPATCHER
 from nbcache.glue.identity.instances import describe_instance, dictionary_of
 from nbcache.glue.identity.node import Describer, Node, Unidentifiable
 from nbcache.glue.identity.only_named import Referred, Stub, describe_referred
+from nbcache.glue.identity.untyped import Untyped, describe_untyped
 
 
 def describer_for(cls: type) -> tuple[type, Describer]:
@@ -50,6 +51,7 @@ DESCRIBERS: dict[type, Describer] = {
     **describe_c_functions.DESCRIBERS,
     Referred: describe_referred,
     Stub: describe_referred,
+    Untyped: describe_untyped,
 }
 # Kinds whose modules a process may never import are recognised by name.
 BY_NAME: dict[str, Describer] = {

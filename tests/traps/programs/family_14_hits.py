@@ -449,6 +449,94 @@ _DEFERRED = {
 }
 
 
+_MADE_AGAIN = {
+    "main.py": main("""
+        import collections, enum
+
+        def make(k):
+            class Mode(enum.Enum):
+                FAST = 1
+                SLOW = 2
+
+            Point = collections.namedtuple("Point", "x y")
+
+            @njit
+            def f(mode):
+                return mode, mode is Mode.SLOW, k
+
+            @njit
+            def g(point):
+                return Point(point.x, k), 0.5
+
+            return Mode, f, Point, g
+
+        for k in (1, 2):
+            Mode, f, Point, g = make(k)
+            show("enumeration", f, Mode.SLOW)
+            show("named tuple", g, Point(1.5, k))
+            print(f(Mode.FAST)[0] is Mode.FAST, type(g(Point(2.5, k))[0]) is Point)
+    """)
+}
+"""Classes of one name, as where a cell of a notebook is run twice."""
+
+_DEBUGGING = {
+    "main.py": main("""
+        import collections, logging, os, time
+        from lib import report
+
+        DEBUG = False
+        trace = open(os.devnull, "w")
+        adapter = logging.LoggerAdapter(logging.getLogger("app"), {"run": time.time_ns()})
+
+        class Statistics:
+            def __init__(self):
+                self.started, self.counts = time.time_ns(), collections.Counter()
+                self.process = os.getpid()
+
+            def tick(self, name):
+                self.counts[name] += 1
+
+        statistics = Statistics()
+
+        @njit
+        def to_a_file(x):
+            if DEBUG:
+                print(x, file=trace)
+            return x + 1
+
+        @njit
+        def counted(x):
+            if DEBUG:
+                statistics.tick("counted")
+            return x + 2
+
+        @njit
+        def logged(x):
+            if DEBUG:
+                adapter.info("x is %s", x)
+            return report(x) + 3
+
+        show("to_a_file", to_a_file, 1)
+        show("counted", counted, 1)
+        show("logged", logged, 1)
+    """),
+    "lib.py": py("""
+        import threading
+        from numba import njit
+
+        VERBOSE = 0
+        local = threading.local()
+
+        @njit
+        def report(x):
+            if VERBOSE:
+                local.seen = x
+            return x
+    """),
+}
+"""What is only there for looking on leads to what each process has anew."""
+
+
 def _hits(name: str, files: dict[str, str], *steps: Step, hit: bool = True, **options) -> Program:
     """Return a program that fills the cache with `files` and then must hit."""
     return trap(f"hit-{name}", 14, files, *(steps or (Step(),)), differs=False, hit=hit, **options)
@@ -482,6 +570,8 @@ PROGRAMS = (
     _hits("typed-containers", _CONTAINERS),
     _hits("ufuncs-gufuncs-cfuncs-eager", _KINDS),
     _hits("dufuncs", _DUFUNC),
+    _hits("debugging-that-is-off", _DEBUGGING),
+    _hits("classes-made-again", _MADE_AGAIN),
     _hits("library-functions", _LIBRARY),
     _hits("kinds-of-arguments", _ARGUMENTS),
     _hits("parallel", _PARALLEL),
