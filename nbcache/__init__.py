@@ -186,9 +186,9 @@ def about(function: Any) -> Any:
 
     Raises TypeError for what neither `load` nor `loads` returned.
     """
-    from nbcache.published import callables, introspection
+    from nbcache.published import introspection
 
-    member = callables.member_of(function)
+    member = introspection.member_of(function)
     if member is None:
         raise TypeError(f"{type(function).__name__} is not what nbcache.load or nbcache.loads returned")
     return introspection.about(member)

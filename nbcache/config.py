@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from nbcache import path_syntax, process
+from nbcache import process
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os
 from nbcache.records import Record
@@ -91,7 +91,7 @@ class Settings(Record):
     """Whose files are trusted besides one's own and root's."""
     umask: int | None = None
     """What others may not do with the files of the store. None: the process's own umask says so."""
-    cpu: str = path_syntax.HOST
+    cpu: str = "host"
     """The processor to compile for: ``host``, or one of :mod:`nbcache.processors`."""
     cpu_ladder: tuple[str, ...] = ()
     """Lower levels whose entries are taken, in this order, where there is none for this process's own target."""
@@ -229,9 +229,14 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
 
 def _value(name: str, value: object) -> Any:
     """Read the value of a setting. Raises ValueError(given, accepted), two texts that may be shown."""
+    if name == "dir" and isinstance(value, str) and value.startswith("/") and "\0" not in value:
+        # Where the store is: many processes are told nothing else, and need no other reader.
+        return os.path.abspath(value.strip())
+    from nbcache import path_syntax
+
     if name in path_syntax.PATHS:
         return path_syntax.read_path(value)
-    from nbcache.setting_syntax import read  # many processes have none but where the store is
+    from nbcache.setting_syntax import read
 
     return read(name, value)
 

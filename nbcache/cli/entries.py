@@ -10,7 +10,7 @@ from nbcache.cli.explain import components_of
 from nbcache.cli.store_option import open_layers, open_named, open_store
 from nbcache.cli.text import CommandError, UsageError, age, ago, duration, print_json, print_table, size
 from nbcache.protocol import manifests
-from nbcache.store import publication_files, usage
+from nbcache.store import publication, usage
 
 if TYPE_CHECKING:
     import argparse
@@ -94,7 +94,7 @@ def _show_name(store: Store, name: str, *, as_json: bool) -> int:
     )
     _print_group("functions", _signatures(found))
     _print_group("entries", {key[:SHORT]: _title(store, key) for key in found.entries})
-    _print_group("files", {digest[:SHORT]: publication_files.path_of(store.path, digest) for digest in found.files})
+    _print_group("files", {digest[:SHORT]: publication.path_of(store.path, digest) for digest in found.files})
     if missing is not None:
         print(f"\n({missing.reason})")
     return 0 if missing is None else 1

@@ -9,7 +9,7 @@ from nbcache import setting_syntax
 from nbcache.errors import PublicationError
 from nbcache.protocol import manifests
 from nbcache.store import fetching, layout
-from nbcache.store.publication_files import failing
+from nbcache.store.publication import failing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

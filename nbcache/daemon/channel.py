@@ -23,7 +23,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from nbcache.process import closing, memory_file
+from nbcache.descriptors import memory_file
+from nbcache.process import closing
 
 MAX_MESSAGE: Final = 1 << 16
 """The longest message [bytes]."""

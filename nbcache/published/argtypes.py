@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from nbcache.protocol.manifests import SCALARS, TypeData
-from nbcache.published.environments import dtype
+from nbcache.published.runtime import dtype
 
 Type = tuple[Any, ...]
 

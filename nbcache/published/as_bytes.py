@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing_exceptions import errors
 from nbcache.protocol import blobs, manifests
-from nbcache.published import callables, received_parts
+from nbcache.published import received_parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -63,9 +63,11 @@ def missing(data: bytes) -> list[str]:
 
 def dumps(loaded: Any, settings: Settings, wanted: Collection[str] | None) -> bytes | None:
     """Return a loaded function or namespace as bytes; None for what wasn't loaded. Raises PublicationError."""
+    from nbcache.published import introspection  # who loads asks nothing
+
     several = vars(loaded) if isinstance(loaded, SimpleNamespace) else loaded
     functions = several if isinstance(several, dict) else {"": loaded}
-    members = {name: callables.member_of(each) for name, each in functions.items()}
+    members = {name: introspection.member_of(each) for name, each in functions.items()}
     sources = [member.source for member in members.values() if member is not None]
     if not sources:
         return None

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.passing_exceptions import suppressed
 from nbcache.published import argtypes
-from nbcache.published.environments import constant
 from nbcache.published.members import Member, function_of
+from nbcache.published.runtime import constant
 from nbcache.records import Record
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from nbcache.published import environments
 from nbcache.published.engine import Engine
-from nbcache.published.runtime import REPLACED, UNRESOLVED
+from nbcache.published.runtime import REPLACED, UNRESOLVED, bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -69,7 +68,7 @@ class Entries:
         self._loaded |= loaded
         # Those of all: binding may have failed when they were loaded.
         for code in manifest.codes:
-            environments.bind(code.environments, self._engine.address, self._kept)
+            bind(code.environments, self._engine.address, self._kept)
 
     def _externals(self, code: Code) -> dict[str, int]:
         """What an entry's object expects from elsewhere."""

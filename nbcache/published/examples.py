@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from nbcache.protocol.manifests import SCALARS, TypeData
-from nbcache.published.environments import dtype
 from nbcache.published.manifest_names import named
+from nbcache.published.runtime import dtype
 
 _SIDE: Final = 2
 """The length of an array in each dimension."""

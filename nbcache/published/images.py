@@ -3,7 +3,7 @@
 What is guaranteed
 ------------------
 - **Nothing is mapped that isn't whole**: the caller has the bytes and checked their digest (as
-  :mod:`nbcache.store.publication_files` does when it reads one), for mapping a truncated file ends the process with
+  :mod:`nbcache.store.publication` does when it reads one), for mapping a truncated file ends the process with
   SIGBUS.
 - **What is mapped is what was checked.** The C library gives the library that it already has to whoever asks for the
   same path; so a path names its content, and the image's anchor, a symbol that no other image has, is asked for
@@ -18,10 +18,6 @@ What is guaranteed
 One thread at a time may open images.
 
 Nothing is looked up by the dynamic linker: see :mod:`nbcache.protocol.manifests`.
-
-:func:`library` puts one into memory instead of a file, for the C library to load. Descriptors are used again, also
-by who closes them all (a daemon, say), and several copies of this module may be in one process: those of wheels. So
-each library gets a path that no other one has.
 """
 
 from __future__ import annotations
@@ -32,21 +28,20 @@ import itertools
 import os
 import struct
 from _ctypes import dlclose, dlopen, dlsym
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
 from nbcache.passing_exceptions import errors, let_pass
-from nbcache.process import closing, memory_file
 from nbcache.protocol.manifests import ADDRESS_SIZE, ImageFacts, Slot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 _READ: Final = 1  # PROT_READ
+_WORD: Final = (1 << 64) - 1
 # Of Linux's magic.h and the filesystems' own headers: bcachefs, btrfs, ext2 to ext4, f2fs, overlayfs, ramfs, tmpfs,
 # xfs, zfs.
 _LOCAL: Final = frozenset(
@@ -162,6 +157,8 @@ def _is_mapped(path: str) -> bool:
 
 def _copy(code: bytes, digest: str) -> int:
     """Map the image from memory; return its handle. Raises OSError."""
+    from nbcache.descriptors import library  # most are files
+
     with library(f"nbcache-{digest[:16]}", code) as path:
         return dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
 
@@ -170,11 +167,11 @@ def _fill(base: int, facts: ImageFacts, resolve: Callable[[Iterable[str]], Mappi
     """Write the addresses, then let nobody write there any more."""
     slots, at = facts.slots, 0
     meanings = resolve(symbol for _offset, symbol, _addend in slots)
-    addresses = [meanings[symbol] + addend for _offset, symbol, addend in slots]
+    addresses = [(meanings[symbol] + addend) & _WORD for _offset, symbol, addend in slots]
     while at < len(slots):
         end = _end_of_run(slots, at)
-        places: Any = (ctypes.c_uint64 * (end - at)).from_address(base + slots[at][0])
-        places[:] = addresses[at:end]
+        packed = struct.pack(f"={end - at}Q", *addresses[at:end])
+        ctypes.memmove(base + slots[at][0], packed, len(packed))
         at = end
     start, size = facts.sealed
     page = _page_size()
@@ -207,13 +204,3 @@ def _c_library() -> Any:
         _libc.statfs.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
         _libc.dlopen.argtypes, _libc.dlopen.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_void_p
     return _libc
-
-
-@contextmanager
-def library(name: str, data: bytes) -> Iterator[str]:
-    """Put a library into memory; give the path to load it by, which is good for that alone. Raises OSError."""
-    with closing(memory_file(name, data)) as descriptor:
-        # A random number, spelt in steps that lead nowhere.
-        number = int.from_bytes(os.urandom(8), "big") | 1 << 64
-        steps = "".join("/." if bit == "1" else "/" for bit in f"{number:b}")
-        yield f"/proc/self/fd{steps}/{descriptor}"

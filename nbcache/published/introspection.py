@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache.published import argtypes
-from nbcache.published.environments import constant
+from nbcache.published.members import Member
+from nbcache.published.runtime import constant
 from nbcache.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nbcache.protocol.manifests import Function, Host, Manifest, Signature, TypeData
-    from nbcache.published.members import Member
 
 
 class About(Record):
@@ -31,6 +32,16 @@ class About(Record):
     module: str | None
     """Where the function was defined."""
     doc: str | None
+
+
+def member_of(function: Any) -> Member | None:
+    """Return what a function holds that :func:`nbcache.published.realize.make` made; None for anything else."""
+    held = getattr(function, "__self__", None) or getattr(function, "member", None)
+    if held is None and "numpy" in sys.modules:
+        from nbcache.published import ufuncs
+
+        held = ufuncs.owned(function)
+    return held if isinstance(held, Member) else None
 
 
 def about(member: Member) -> About:

@@ -5,12 +5,11 @@
    settings that has one of this name, and its manifest decoded;
 2. the host is compared with the one that it was built for (:mod:`~nbcache.published.hosts`), here and below by
    :mod:`~nbcache.published.realize`;
-3. its machine code is loaded (:mod:`~nbcache.published.machine_code`): its image is mapped
+3. its machine code is loaded: its image is mapped
    (:mod:`~nbcache.published.images`), or else each entry that it refers to is taken out of the store, and its object
    code given to LLVM as it is (:mod:`~nbcache.published.engine`). Every symbol is bound that the code expects from
-   elsewhere (:mod:`~nbcache.published.runtime`), and its environments are made
-   (:mod:`~nbcache.published.environments`);
-4. each function is made of its entry points (:mod:`~nbcache.published.callables`).
+   elsewhere, and its environments are made (:mod:`~nbcache.published.runtime`);
+4. each function is made of its entry points (:mod:`~nbcache.published.members`).
 
 What was loaded stays for the life of the process, and is shared by all publications that refer to it.
 """

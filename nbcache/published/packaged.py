@@ -12,9 +12,9 @@ from typing import Any
 
 from nbcache.errors import ImageError, ManifestError, PublicationError
 from nbcache.protocol import manifests
-from nbcache.published import callables, hosts
-from nbcache.published.machine_code import MachineCode
+from nbcache.published import hosts
 from nbcache.published.members import Member
+from nbcache.published.realize import MachineCode, make
 from nbcache.store.content import digest_of
 
 
@@ -59,4 +59,4 @@ def _load(folder: str) -> dict[str, Any]:
     if problem is not None:
         raise PublicationError(manifest.name, f"{problem}: export it from that kind of host")
     address_of = MachineCode(manifest.numba).load(manifest, _Files(folder), None)
-    return {name: callables.make(Member(each, address_of)) for name, each in manifest.functions.items()}
+    return {name: make(Member(each, address_of)) for name, each in manifest.functions.items()}

@@ -33,7 +33,7 @@ _BLOCKED: Final = frozenset({"numba", "llvmlite"})
 _NEEDED: Final = (
     "numpy",
     "nbcache.keyring",
-    "nbcache.store.name_reading",
+    "nbcache.store.publication",
     *(f"nbcache.published.{name}" for name in ("load", "dispatch", "examples")),
 )
 _log = logging.getLogger("nbcache")

@@ -1,8 +1,13 @@
 """From a manifest to something that can be called, for all ways by which a manifest comes.
 
 The host is compared with the one that it was built for (:mod:`~nbcache.published.hosts`), its machine code is loaded
-(:mod:`~nbcache.published.machine_code`), and each function is made of its entry points
-(:mod:`~nbcache.published.callables`). What was loaded is shared by all publications that refer to it.
+(:class:`MachineCode`), and each function is made of its entry points (:func:`make`). What was
+loaded is shared by all publications that refer to it.
+
+Machine code comes out of an image, or entry by entry with LLVM. Both ways bind the same symbols to the same things:
+arrays that code has the address of, cells through which functions call each other
+(:mod:`~nbcache.published.variables`), and the runtime (:mod:`~nbcache.published.runtime`). An image is preferred,
+because it needs no LLVM; where it can't be mapped, the entries are there as well.
 """
 
 from __future__ import annotations
@@ -14,19 +19,120 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nbcache.passing_exceptions import errors, suppressed
-from nbcache.published import callables, hosts
-from nbcache.published.machine_code import MachineCode
-from nbcache.published.members import Member, Source
-from nbcache.published.runtime import HELPERS
+from nbcache.published import hosts
+from nbcache.published.members import Member, Source, builtin, checked
+from nbcache.published.runtime import ADD_PENDING_CALL, HELPERS, MAKE_GENERATOR, Runtime
+from nbcache.published.runtime import bind as bind_environments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    import ctypes
+    from collections.abc import Callable, Iterable, Mapping
 
-    from nbcache.protocol.manifests import Function, Manifest
+    from nbcache.protocol.manifests import Function, ImageFacts, Manifest
+    from nbcache.published import images
+    from nbcache.published.dispatch import Dispatcher
+    from nbcache.published.entry_code import Entries
+    from nbcache.published.members import Files, ObjectOf
+    from nbcache.published.variables import Variables
 
 WithNumba = Literal["forbid", "allow"]
 MOST_KNOWN: Final = 1024
 """How many loaded publications a process keeps for who asks for them again."""
+
+
+def _leaves_addresses(manifest: Manifest, facts: ImageFacts) -> bool:
+    """Whether somebody may have an address in the code of an image, or in its constants, when its functions are gone.
+
+    C has those of callbacks, generators that of their code, and Python that of what raises later what the handler of a
+    signal raised. That comes along with unpickling, and so with each array that is handed to Python: it may be a
+    constant.
+    """
+    leaving = {MAKE_GENERATOR, ADD_PENDING_CALL}
+    called = any(symbol in leaving for _offset, symbol, _addend in facts.slots)
+    return called or any(each.what == "cfunc" for each in manifest.functions.values())
+
+
+class MachineCode:
+    """What this process has loaded of code that one version of Numba made. One thread at a time."""
+
+    def __init__(self, version: str) -> None:
+        """Load nothing yet, and start no LLVM."""
+        self._runtime = Runtime(version)
+        self._entries: Entries | None = None
+        self._kept: list[Any] = []
+        """What code that stays has the addresses of."""
+        self._variables: Variables | None = None
+
+    def load(self, manifest: Manifest, files: Files, object_of: ObjectOf | None) -> Callable[[str], int]:
+        """Load what a manifest refers to; return what says where its symbols lie. Raises PublicationError.
+
+        ``files`` are those of publications, by digest. Without ``object_of`` there are no object files, and an image
+        that can't be mapped, or isn't there, raises ImageError.
+        """
+        if any(manifest.imports.values()):
+            from nbcache.published.manifest_names import check_fields
+
+            check_fields(manifest)
+        self._runtime.extensions.offer(manifest.extensions, lambda digest: files.read(digest, manifest.name))
+        kept: list[Any] = []
+        if manifest.tokens:
+            from nbcache.published import unpickling  # most blame no place in a source file
+
+            kept += unpickling.locate(manifest.tokens)
+        if manifest.arrays or manifest.natives:
+            kept += self._found().find(manifest, files)
+        if manifest.image is not None:
+            try:
+                return self._load_image(manifest, manifest.image, files, kept)
+            except errors.ImageError as error:
+                if object_of is None:
+                    raise
+                import logging
+
+                logging.getLogger("nbcache").info(
+                    "%s is loaded with LLVM instead of its image: %s", manifest.name, error
+                )
+        if object_of is None:
+            raise errors.ImageError("there is no image of it")
+        self._kept += kept
+        if self._entries is None:
+            from nbcache.published.entry_code import Entries
+
+            self._entries = Entries(self._addresses, self._cell, self._kept)
+        return self._entries.load(manifest, files, object_of)
+
+    def _found(self) -> Variables:
+        """Return what code refers to by name besides symbols."""
+        if self._variables is None:
+            from nbcache.published.variables import Variables  # most refers to none
+
+            self._variables = Variables(self._kept)
+        return self._variables
+
+    def _cell(self, symbol: str, value: int) -> ctypes.c_void_p:
+        return self._found().cell(symbol, value)
+
+    def _addresses(self, symbols: Iterable[str]) -> dict[str, int]:
+        """Where symbols from elsewhere lie. Raises LookupError."""
+        known, find, variables = self._runtime.known, self._runtime.address, self._variables
+        if variables is None:
+            return {symbol: known.get(symbol) or find(symbol) for symbol in symbols}
+        return {symbol: variables.address(symbol) or known.get(symbol) or find(symbol) for symbol in symbols}
+
+    def _load_image(self, manifest: Manifest, facts: ImageFacts, files: Files, kept: list[Any]) -> Callable[[str], int]:
+        from nbcache.published import images
+
+        path, code = files.opened(facts.digest, manifest.name)
+
+        def bind(image: images.Image) -> None:
+            image.kept = kept
+            for each in manifest.codes:
+                bind_environments(each.environments, image.address, kept)
+
+        image = images.open_image(code, facts, self._addresses, path, bind)
+        if _leaves_addresses(manifest, facts):
+            image.stay()
+        return image.address
 
 
 class Process:
@@ -99,7 +205,30 @@ def _made(source: Source, attribute: str, numba: WithNumba, address_of: Callable
             )
             raise errors.PublicationError(manifest.name, reason)
         return _import(manifest, function)
-    return callables.make(Member(function, address_of, source, attribute))
+    return make(Member(function, address_of, source, attribute))
+
+
+def make(member: Member) -> Any:
+    """What is to be called for a function of a manifest."""
+    # Imported here: most processes need one kind, and no dispatcher.
+    function = member.function
+    if function.what == "njit":
+        return _dispatcher(member) if function.check is None else checked(member, function.check, _dispatcher)
+    if function.what == "cfunc":
+        from nbcache.published import callbacks
+
+        return callbacks.Callback(member)
+    from nbcache.published import ufuncs
+
+    return ufuncs.make(member)
+
+
+def _dispatcher(member: Member) -> Dispatcher:
+    from nbcache.published.dispatch import Dispatcher
+
+    function, address_of = member.function, member.address_of
+    held = Member(function, address_of, member.source, member.attribute)
+    return Dispatcher(held, [builtin(held, address_of(signature.symbol)) for signature in function.signatures])
 
 
 def _import(manifest: Manifest, function: Function) -> Any:

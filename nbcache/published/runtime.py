@@ -1,4 +1,5 @@
-"""Addresses of what compiled code expects from elsewhere: Numba's runtime, Python's and NumPy's C API, the C library.
+"""What compiled code expects from elsewhere: addresses of Numba's runtime, of Python's and NumPy's C API and of the C
+library, and for each of its functions an environment, with the constants that it reads.
 
 Each symbol is bound as Numba binds it, to the same functions; only what would import Numba is bound to functions of
 our own (:mod:`nbcache.published.unpickling`). The sources are numba/core/base.py (helpers, exceptions),
@@ -23,12 +24,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nbcache.published import unpickling
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import ModuleType
 
+    from nbcache.protocol import manifests
     from nbcache.protocol.manifests import Extension
 
 THREADING: Final = frozenset({
@@ -64,8 +64,6 @@ MEMORY: Final = "numba.core.runtime._nrt_python"
 GENERATORS: Final = "numba._dynfunc"
 
 _HASH_PREFIX: Final = "_numba_hashsecret_"
-_HASH_KEYS: Final = ("siphash_k0", "siphash_k1", "djbx33a_suffix")
-"""In the order in which `_Py_HashSecret` has them [64 bits each]."""
 _STEMS: Final = (
     "frexp", "ldexp", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh",
     "exp", "expm1", "sqrt", "fabs", "floor", "ceil", "log", "log10", "log1p", "round", "trunc", "pow", "fmod", "atan2",
@@ -86,8 +84,8 @@ class Runtime:
         """Know nothing yet: each part is loaded when the first symbol of it is asked for."""
         self.extensions = Extensions(version)
         self.known = {
-            UNPICKLER: id(unpickling.unpickle),
-            EXCEPTION_BUILDER: id(unpickling.build_exception),
+            UNPICKLER: id(_unpickle),
+            EXCEPTION_BUILDER: id(_build_exception),
         }
         """What was found so far, to be read."""
         self._kept: list[Any] = []
@@ -128,15 +126,29 @@ class Runtime:
             return self._memory().get(symbol.removeprefix("NRT_"))
         if symbol.startswith(_HASH_PREFIX) or symbol in THREADING:
             # All at once: the cells are one's own, and the threads are started once.
-            self.known.update(self._threads() if symbol in THREADING else self._hash_secrets())
+            self.known.update(self._rare(symbol))
             return self.known.get(symbol)
         if symbol == MAKE_GENERATOR:
             return self._helpers(GENERATORS).get("make_generator")
         name = symbol.removeprefix("numba_")
-        if symbol.startswith(_ALGEBRA) and not _is_installed("scipy"):
+        if symbol.startswith(_ALGEBRA):
+            from nbcache.published.rare_symbols import is_installed
+
             # They ask SciPy for its BLAS and LAPACK when they are called, and end the process if there is none.
-            raise LookupError("it uses linear algebra, for which Numba calls SciPy's, which isn't here: install scipy")
+            if not is_installed("scipy"):
+                what = "linear algebra, for which Numba calls SciPy's, which isn't here"
+                raise LookupError(f"it uses {what}: install scipy")
         return self._helpers(HELPERS).get(name) if name != symbol or symbol in _MATH else None
+
+    def _rare(self, symbol: str) -> Mapping[str, int]:
+        """Return where the symbols of the threading layer lie, or those of hashing."""
+        if symbol in THREADING:
+            from nbcache.published import threads  # little code is parallel
+
+            return threads.addresses(self.extensions.load, THREADING)
+        from nbcache.published.rare_symbols import hash_secrets
+
+        return hash_secrets(self._kept)
 
     def _helpers(self, module: str) -> Mapping[str, int]:
         found: Mapping[str, int] = self.extensions.load(module).c_helpers
@@ -150,29 +162,12 @@ class Runtime:
         found: Mapping[str, int] = module.c_helpers
         return found
 
-    def _hash_secrets(self) -> Mapping[str, int]:
-        secret = (ctypes.c_uint64 * len(_HASH_KEYS)).in_dll(ctypes.pythonapi, "_Py_HashSecret")
-        cells = {_HASH_PREFIX + name: ctypes.c_uint64(secret[i]) for i, name in enumerate(_HASH_KEYS)}
-        self._kept.append(cells)
-        return {name: ctypes.addressof(cell) for name, cell in cells.items()}
-
-    def _threads(self) -> Mapping[str, int]:
-        from nbcache.published import threads  # little code is parallel
-
-        return threads.addresses(self.extensions.load, THREADING)
-
     def _searched(self) -> Iterator[int]:
         yield from self._handles
         for name in _LIBRARIES[len(self._handles) - 1 :]:
             handle = _ctypes.dlopen(name, os.RTLD_NOW)
             self._handles.append(handle)
             yield handle
-
-
-def _is_installed(package: str) -> bool:
-    from importlib.util import find_spec  # NumPy loads none
-
-    return find_spec(package) is not None
 
 
 class Extensions:
@@ -210,18 +205,9 @@ class Extensions:
     def _published(self, name: str) -> ModuleType:
         if name not in self._known:
             raise ImportError(f"{name} of Numba {self._version} is not installed, and was not published")
-        from nbcache.published import images  # most have Numba's own, or an image that needs none
+        from nbcache.published.rare_symbols import published_extension  # most have Numba's own, or need none
 
-        extension, read = self._known[name]
-        theirs = sys.modules.get(name)
-        with images.library(name, read(extension.digest)) as path:
-            module = _load_extension(name, path)
-        # Whoever imports another Numba in this process has to get that one's.
-        if theirs is not None:
-            sys.modules[name] = theirs
-        else:
-            sys.modules.pop(name, None)
-        return module
+        return published_extension(*self._known[name], _load_extension)
 
 
 _found: Final[dict[str, tuple[list[str], list[str]]]] = {}
@@ -266,3 +252,89 @@ def _load_extension(name: str, path: str) -> ModuleType:
     module = loader.create_module(ModuleSpec(name, loader, origin=path))
     loader.exec_module(module)
     return module
+
+
+def _unpickle(address: int, size: int, digest: int) -> Any:
+    """What code calls for its pickles; the first one imports what reads them."""
+    from nbcache.published import unpickling
+
+    return unpickling.unpickle(address, size, digest)
+
+
+def _build_exception(fixed: bytes, values: tuple[Any, ...]) -> Any:
+    """Likewise for exceptions with values that are only known when they are raised."""
+    from nbcache.published import unpickling
+
+    return unpickling.build_exception(fixed, values)
+
+
+_HEAD: Final = object.__basicsize__
+"""Behind it, compiled code finds the fields of an environment (numba/_dynfunc.c): of a class of two slots likewise."""
+
+
+class Environment:
+    """What a compiled function reads at run time, through a variable that holds its address.
+
+    Slots are laid out by their names, in alphabetical order.
+    """
+
+    __slots__ = ("a_globals", "b_consts")
+
+    def __init__(self, module: str, constants: Iterable[manifests.Constant]) -> None:
+        """Take the constants of a manifest. Raises what unpickling raises."""
+        self.a_globals = {"__name__": module}
+        self.b_consts = [constant(each) for each in constants]
+
+
+def _is_laid_out() -> bool:
+    probe = Environment("", ())
+    word = ctypes.sizeof(ctypes.c_void_p)
+    found = [ctypes.c_void_p.from_address(id(probe) + _HEAD + i * word).value for i in range(2)]
+    return found == [id(probe.a_globals), id(probe.b_consts)]
+
+
+if not _is_laid_out():
+    raise ImportError("this Python lays out objects with slots in another way than published code expects")
+
+
+def bind(environments: Iterable[manifests.Environment], address_of: Callable[[str], int], kept: list[Any]) -> None:
+    """Let the variables of these environments, wherever they lie, hold one each, if they don't yet.
+
+    Code has bare pointers to them: whoever keeps the code keeps what is ``kept``. Raises what unpickling raises; those
+    that are bound by then stay.
+    """
+    for each in environments:
+        variable = ctypes.c_void_p.from_address(address_of(each.symbol))
+        if not variable.value:
+            kept.append(Environment(each.module, each.constants))
+            variable.value = id(kept[-1])
+
+
+def constant(data: manifests.Constant) -> Any:
+    """What a constant of a manifest is. Raises what unpickling raises."""
+    if "dtype" in data:
+        return dtype(data["dtype"])
+    if "pickle" in data:
+        import base64
+
+        from nbcache.published import unpickling
+
+        return unpickling.loads(base64.b64decode(data["pickle"]))
+    return data["json"]
+
+
+def dtype(description: Any) -> np.dtype[Any]:
+    """What a dtype of a manifest is (:mod:`nbcache.protocol.manifests`). Raises what NumPy raises."""
+    if isinstance(description, str):
+        return np.dtype(description)
+    fields = description["fields"]
+    titled = [name if isinstance(name, list) else (None, name) for name, *_ in fields]
+    laid_out: Any = {
+        "names": [name for _, name in titled],
+        "formats": [(dtype(kind), tuple(shape)) for _, kind, shape, _ in fields],
+        "offsets": [offset for *_, offset in fields],
+        "titles": [title for title, _ in titled],
+        "itemsize": description["size"],
+    }
+    found: np.dtype[Any] = np.dtype(laid_out, align=description["aligned"])
+    return found

@@ -22,9 +22,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from nbcache.published.environments import constant
 from nbcache.published.hosts import api_function
 from nbcache.published.members import Member, function_of
+from nbcache.published.runtime import constant
 
 _SLOT: Final = 31
 """PyUFunc_FromFuncAndDataAndSignature in the table of NumPy's ufunc API (numpy/__ufunc_api.h)."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from nbcache.errors import PublicationError
 from nbcache.records import Record
 from nbcache.store import pins
-from nbcache.store.publication_files import failing
+from nbcache.store.publication import failing
 
 if TYPE_CHECKING:
     from nbcache.store.directory import Store

@@ -12,7 +12,19 @@ from nbcache.store import layout
 from nbcache.store.folders import Folder
 
 if TYPE_CHECKING:
-    from nbcache.store.publication import Publication
+    from typing import Protocol
+
+    class Newest(Protocol):
+        """The newest version of a name (:class:`nbcache.store.publication.Publication`)."""
+
+        @property
+        def version(self) -> int:
+            """Its number."""
+
+        @property
+        def older(self) -> tuple[int, ...] | None:
+            """Those that lay beside it when it was written; None if it doesn't say."""
+
 
 NEAR: Final = 3
 """How many names that look like the one that isn't there are told."""
@@ -51,7 +63,7 @@ def near(root: str, name: str) -> tuple[str, ...]:
     return tuple(there[close] for close in difflib.get_close_matches(name.lower(), there, NEAR))
 
 
-def older(root: str, name: str, newest: Publication | None) -> list[int]:
+def older(root: str, name: str, newest: Newest | None) -> list[int]:
     """Return which versions of a name may lie beside the newest one, sorted."""
     if newest is not None and newest.older is not None:
         return sorted(newest.older)
@@ -61,7 +73,7 @@ def older(root: str, name: str, newest: Publication | None) -> list[int]:
     return sorted(version for found, version in listed(root) if found == name and version)
 
 
-def versions(root: str, name: str, newest: Publication | None) -> list[int]:
+def versions(root: str, name: str, newest: Newest | None) -> list[int]:
     """Return which versions of a name there are, the newest last."""
     places = ((each, f"{root}/{layout.NAMES}/{layout.name_file(name, each)}") for each in older(root, name, newest))
     found = {version for version, place in places if os.path.lexists(place)}

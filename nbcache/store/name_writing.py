@@ -33,9 +33,7 @@ from typing import TYPE_CHECKING, Final
 from nbcache.passing_exceptions import errors, let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.store import layout, name_listing, publication
-from nbcache.store.name_reading import Named
-from nbcache.store.publication import WITHDRAWN, Publication
-from nbcache.store.publication_files import failing
+from nbcache.store.publication import WITHDRAWN, Named, Publication, failing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nbcache.keyring import Group, Keyring
     from nbcache.secret import Secret
     from nbcache.store.entry import Entry, Header
-    from nbcache.store.name_reading import Named
+    from nbcache.store.publication import Named
 
 
 class Refusal(Record):
@@ -141,10 +141,10 @@ class Opened:
     @property
     def named(self) -> Named:
         """What is published by name, to be read."""
-        from nbcache.store import name_reading  # many processes need entries alone
+        from nbcache.store import publication  # many processes need entries alone
 
         if self._named is None:
-            self._named = name_reading.Named(self.path, self.trust, self.inside)
+            self._named = publication.Named(self.path, self.trust, self.inside)
         return self._named
 
     def trusts_shard(self, shard: str) -> bool:

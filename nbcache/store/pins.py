@@ -26,10 +26,10 @@ from nbcache.errors import PublicationError
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.records import Record
-from nbcache.store import layout, listing, publication, publication_files
+from nbcache.store import layout, listing, publication
 from nbcache.store.content import read_up_to, reading
 from nbcache.store.folders import Folder
-from nbcache.store.publication import Publication, References
+from nbcache.store.publication import Publication
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nbcache.file_trust import Trust
     from nbcache.store.locks import Lease
 
-    Found = TypeVar("Found", References, Publication)
+    Found = TypeVar("Found", "References", Publication)
     Acquire = Callable[[str], Lease | None]
     """Takes a lease on a key without waiting; None if somebody alive has it: `nbcache.store.directory.Store.lease`."""
 
@@ -52,6 +52,17 @@ _FIRST_READ: Final = 1 << 14
 """How much of a publication is read for the sake of what it refers to, if that is enough [bytes]."""
 _NO_FILE: Final = frozenset({errno.ENOENT, errno.ESTALE, errno.ELOOP, errno.ENXIO})
 """What opening an older version that was just dropped is answered with, or a link, or a socket."""
+
+
+class References(Record):
+    """What keeps entries and files from being evicted."""
+
+    entries: tuple[str, ...]
+    """Keys."""
+    files: tuple[str, ...]
+    """Digests."""
+    expires: float | None
+    """Until when, Unix time [s]; None for ever."""
 
 
 class Pins(Record):
@@ -208,7 +219,7 @@ def size(root: str, pinned: Pins | None = None, shards: Iterable[str] | None = N
 def missing(root: str, found: Publication) -> MissingError | None:
     """Return what a publication refers to and isn't in the store; None if all of it is. Looks at names only."""
     keys = tuple(key for key in found.entries if not os.path.lexists(layout.slot_path(root, key)))
-    digests = tuple(digest for digest in found.files if not os.path.lexists(publication_files.path_of(root, digest)))
+    digests = tuple(digest for digest in found.files if not os.path.lexists(publication.path_of(root, digest)))
     if not keys and not digests:
         return None
     what = f"entry {keys[0]}" if keys else f"file {digests[0]}"
@@ -237,11 +248,29 @@ def collect(root: str, pinned: Pins, now: float | None = None) -> tuple[int, int
     return count, size
 
 
+def references(beginning: bytes) -> References | str | None:
+    """Return what a publication refers to and until when, without its manifest; nothing is compared with the digest.
+
+    A file that doesn't say is :data:`~nbcache.store.publication.DAMAGED`, or of another version; None says that more of
+    it is needed.
+    """
+    digest, rest = publication.first_line(beginning)
+    if digest is None:
+        return publication.stranger(beginning)
+    line, end, _ = rest.partition(b",\n")
+    if not end:
+        return None
+    members = publication.about(line)
+    if members is None:
+        return publication.DAMAGED
+    return References(members["entries"], members["files"], members["expires"])
+
+
 def _references(fd: int, size: int) -> References | str:
     """Return what a file of that size refers to, or what is wrong with it. Raises OSError."""
     data = read_up_to(fd, _FIRST_READ)
-    found = publication.references(data)
-    return (publication.references(data + read_up_to(fd, size)) or publication.DAMAGED) if found is None else found
+    found = references(data)
+    return (references(data + read_up_to(fd, size)) or publication.DAMAGED) if found is None else found
 
 
 def _content(fd: int, size: int) -> Publication | str:

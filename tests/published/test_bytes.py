@@ -124,14 +124,14 @@ def test_what_could_not_be_bound_is_bound_when_it_is_loaded_again(folder):
     program = """
     import gc, pathlib
     import numpy as np
-    from nbcache.published import environments
-    data, made, Real = pathlib.Path("scaled").read_bytes(), [], environments.Environment
+    from nbcache.published import runtime
+    data, made, Real = pathlib.Path("scaled").read_bytes(), [], runtime.Environment
     def second_is_interrupted(*args):
         made.append(Real(*args) if len(made) != 1 else None)
         if made[-1] is None:
             raise KeyboardInterrupt
         return made[-1]
-    environments.Environment = second_is_interrupted
+    runtime.Environment = second_is_interrupted
     try:
         nbcache.loads(data, trusted=True)
         raise SystemExit("nothing failed")

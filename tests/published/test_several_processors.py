@@ -74,8 +74,8 @@ def test_what_is_for_a_certain_processor_is_loaded_by_nothing_but_its_image(fold
     def fails(*args, **kwargs):
         raise nbcache.errors.ImageError("no room")
     images.open_image = images.mapped = fails
-    from nbcache.published import machine_code
-    machine_code.MachineCode._load_image = fails
+    from nbcache.published import realize
+    realize.MachineCode._load_image = fails
     try:
         raise SystemExit(nbcache.load("all"))
     except nbcache.errors.NbcacheError as error:

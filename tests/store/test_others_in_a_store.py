@@ -10,7 +10,7 @@ from storekit import SECTIONS, find, header, key, open_store
 from nbcache.config import Settings
 from nbcache.file_trust import Trust
 from nbcache.metrics.ledger import Ledger
-from nbcache.store import layers, layout, listing, publication, usage, usage_sums
+from nbcache.store import layers, layout, listing, pins, publication, usage, usage_sums
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
 
@@ -209,4 +209,4 @@ def test_a_publication_of_no_time(created):
     about = f'"name":"x","version":1,"created":{created},"entries":[],"files":[]'.encode()
     rest = about + b',\n"manifest":{}}\n'
     data = b'{"nbcache-name":1,"digest":"%s",\n' % publication._digest(rest).encode() + rest
-    assert publication.decode(data) == publication.references(data) == publication.DAMAGED
+    assert publication.decode(data) == pins.references(data) == publication.DAMAGED

@@ -26,7 +26,7 @@ from numba.cuda import cuda_paths, dispatcher
 from numba.cuda.core import config
 from numba.cuda.cudadrv import nvrtc
 
-from nbcache import capabilities, libm
+from nbcache import capabilities
 from nbcache.capabilities import Capability, spelt
 from nbcache.elf import build_id
 from nbcache.glue.identity.distributions import Distributions
@@ -38,6 +38,7 @@ from nbcache.glue.keys.conditions import (
     namespace_components,
     shown_by,
 )
+from nbcache.published import hosts
 
 if TYPE_CHECKING:
     from nbcache.glue.keys.conditions import Conditions
@@ -181,7 +182,7 @@ class KernelConditions:
             self._values = [(name, scope[name]) for name in (*_settings(), *showing)]
             self.shown = shown_by(scope)
             self._digests.clear()
-        state = cc, libm.environment()
+        state = cc, hosts.floating_point()
         found = self._digests.get(state)
         if found is None:
             hasher = hashlib.blake2b(digest_size=32, person=b"nbcache cuda")
@@ -196,7 +197,7 @@ class KernelConditions:
         """The labelled parts behind `digest`.  Raises Unidentifiable."""
         settings = [(f"config/NUMBA_{name}", repr(getattr(config, name))) for name in _settings()]
         # libnvvm computes what is constant in this thread.
-        floats = ("target/floating point", libm.environment() or "as usual")
+        floats = ("target/floating point", hosts.floating_point() or "as usual")
         return [*toolchain_components(), ("target/cc", spelt(cc)), floats, *settings, *namespace_components()]
 
     def summary(self, cc: Capability) -> str:

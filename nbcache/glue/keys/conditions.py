@@ -18,13 +18,13 @@ from numba.core import config
 from numba.core.registry import cpu_target
 from numba.parfors import parfor
 
-from nbcache import libm
 from nbcache.config import namespace
 from nbcache.glue.identity import unregistered
 from nbcache.glue.identity.compiler_files import COMPILER
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.passing_exceptions import let_pass, suppressed
+from nbcache.published import hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,9 +129,9 @@ def target_components() -> list[_Component]:
     """What Numba's code generator compiles for."""
     triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
     return [
-        ("target/triple", triple), ("target/cpu", cpu), ("target/features", features), ("target/libm", libm.answers()),
+        ("target/triple", triple), ("target/cpu", cpu), ("target/features", features), ("target/libm", hosts.libm()),
         # LLVM computes what is constant in the thread that compiles, which a library may have told to flush subnormals.
-        ("target/floating point", libm.environment() or "as usual"),
+        ("target/floating point", hosts.floating_point() or "as usual"),
     ]  # fmt: skip
 
 
@@ -248,7 +248,7 @@ class Conditions:
         return self._digest
 
     def _unchanged(self) -> bool:
-        if self._settings is None or self._floats != libm.environment():
+        if self._settings is None or self._floats != hosts.floating_point():
             return False
         try:
             return all(map(is_, self._settings(vars(config)), self._values))
@@ -313,7 +313,7 @@ class Conditions:
         read = self._settings = itemgetter(*_relevant_settings(), *showing)
         self._values = read(vars(config))
         self.shown = shown_by(vars(config))
-        self._floats = libm.environment()
+        self._floats = hosts.floating_point()
         target, settings = target_components(), config_components()
         if self._at_first is None:
             self._at_first = frozenset([*target, *settings])

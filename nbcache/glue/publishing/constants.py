@@ -14,7 +14,7 @@ import numpy as np
 from nbcache.glue.publishing.refusals import Refused
 from nbcache.passing_exceptions import let_pass
 from nbcache.protocol.manifests import Constant
-from nbcache.published.environments import dtype
+from nbcache.published.runtime import dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from nbcache import libm, processors
+from nbcache import processors
 from nbcache.glue.keys import targets
 from nbcache.protocol.manifests import Host
 from nbcache.published import hosts
@@ -21,7 +21,7 @@ def host() -> Host:
         machine=os.uname().machine,
         features=needed_features(),
         libc=hosts.libc(),
-        libm=libm.answers(),
+        libm=hosts.libm(),
         numpy=_numpy(),
     )
 

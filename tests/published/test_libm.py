@@ -9,7 +9,7 @@ import threading
 import pytest
 from nbtest import proc, programs
 
-from nbcache import libm
+from nbcache.published import hosts
 
 UPWARD, DOWNWARD, TOWARDS_ZERO = {
     "x86_64": (0x800, 0x400, 0xC00),
@@ -42,7 +42,7 @@ def test_rounding():
     for mode in (UPWARD, DOWNWARD, TOWARDS_ZERO, 0):
         assert known.fesetround(mode) == 0
         try:
-            found.append(libm.environment())
+            found.append(hosts.floating_point())
         finally:
             known.fesetround(0)
     assert found == ["rounds up", "rounds down", "rounds towards zero", ""]
@@ -56,14 +56,14 @@ def test_what_is_flushed(csr):
     def look():
         for bits in (0x40, 0x8000, 0x8040, 0):
             load.set(bits)
-            found.append(libm.environment())
+            found.append(hosts.floating_point())
 
     thread = threading.Thread(target=look)  # it is the thread's, and so gone with it
     thread.start()
     thread.join()
     arguments, results = "subnormal arguments are zero", "subnormal results are zero"
     assert found == [arguments, results, f"{arguments}, {results}", ""]
-    assert libm.environment() == ""
+    assert hosts.floating_point() == ""
 
 
 MAIN = """
