@@ -279,8 +279,7 @@ def _words(options: dict[str, Any], cc: Any) -> tuple[tuple[str, str], ...]:
             continue
         content = sorted((value or {}).items()) if name == "abi_info" else value
         if not _is_plain(content):
-            msg = f"an option {name} of cuda.compile that is a {type(value).__name__}"
-            raise Unidentifiable(msg)
+            raise Unidentifiable(f"an option {name} of cuda.compile that is a {type(value).__name__}")
         found.append((name, repr(content)))
     return tuple(found)
 

@@ -42,8 +42,7 @@ def request_for(unit: CudaUnit, *, explain: bool = True, by_value: bool = True) 
     """What to ask a daemon for, or to write into a warm list.  Raises UnaskableError."""
     kernel, device_function = CUDA_KINDS
     if unit.kind not in {kernel, device_function}:
-        msg = "what cuda.compile returns is compiled by whoever needs it"
-        raise UnaskableError(msg)
+        raise UnaskableError("what cuda.compile returns is compiled by whoever needs it")
     public = _public(unit.owner)
     asked = requested.request_for(unit, explain=explain, by_value=by_value, public=public, dump=_dump)
     return asked._replace(
@@ -142,8 +141,7 @@ def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *
     if insist and is_built(request.key):
         return request.key
     if not isinstance(public, CUDADispatcher):
-        msg = f"{type(public).__name__} is nothing that can be compiled for a GPU"
-        raise RefusedError(msg)
+        raise RefusedError(f"{type(public).__name__} is nothing that can be compiled for a GPU")
     args, return_type = types or carrying_out.signature(request, public)
     if args in public.overloads:
         # Compiled where it is defined: under a key of that moment.
@@ -164,8 +162,7 @@ def become_device(cc: str) -> CudaCompilations:
     """Have this process build for the compute capability *cc*.  Raises RefusedError."""
     known = seams.known()
     if known is None:
-        msg = "kernels aren't cached in this process"
-        raise EnvironmentRefusedError(msg)
+        raise EnvironmentRefusedError("kernels aren't cached in this process")
     absent_gpu.install(capabilities.named(cc))
     return known
 
@@ -180,8 +177,7 @@ def _insist_on_toolkit(request: Request) -> None:
     try:
         ours = _toolkit()
     except Unidentifiable as exc:
-        msg = f"it can't be built here: there is no {exc}"
-        raise EnvironmentRefusedError(msg) from exc
+        raise EnvironmentRefusedError(f"it can't be built here: there is no {exc}") from exc
     for label in {**request.toolkit, **ours}:
         theirs, own = request.toolkit.get(label, "absent"), ours.get(label, "absent")
         if theirs != own:

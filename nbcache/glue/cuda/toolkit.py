@@ -76,11 +76,9 @@ def library_path(name: str) -> str:
     try:
         path = _in_a_package(name) or pathfinder.load_nvidia_dynamic_lib(name).abs_path
     except Exception as exc:
-        msg = f"{name} of the CUDA toolkit, which isn't found"
-        raise Unidentifiable(msg) from exc
+        raise Unidentifiable(f"{name} of the CUDA toolkit, which isn't found") from exc
     if path is None:
-        msg = f"{name} of the CUDA toolkit, whose file nobody knows"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"{name} of the CUDA toolkit, whose file nobody knows")
     return path
 
 
@@ -149,8 +147,7 @@ def toolchain_components() -> list[_Component]:
         # Not get_cuda_paths(), which loads libraries to know where all the rest is.
         found.append(("toolkit/libdevice", digest_of(cuda_paths._get_libdevice_path().info)))
     except (OSError, KeyError, AttributeError) as exc:
-        msg = f"the CUDA toolkit, of which not all is found ({type(exc).__name__}: {exc})"
-        raise Unidentifiable(msg) from exc
+        raise Unidentifiable(f"the CUDA toolkit, of which not all is found ({type(exc).__name__}: {exc})") from exc
     return found
 
 

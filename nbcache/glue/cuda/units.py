@@ -140,8 +140,7 @@ class CudaUnit(Unit):
         return self._kernel_conditions.summary(self.cc)
 
     def compile_again(self, _build: str) -> Any:
-        msg = f"nothing links against {self.name}, which is for a GPU"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"nothing links against {self.name}, which is for a GPU")
 
 
 def nested_codes_of(code: Any) -> Iterator[CodeType]:

@@ -71,8 +71,7 @@ def provide(names: tuple[str, ...], target_context: Any) -> None:
             if not (build_in(name) and engine.is_symbol_defined(name) and engine.get_global_value_address(name))
         ]
     if missing:
-        msg = f"the symbol {missing[0]} does not exist in this process"
-        raise Unloadable(msg)
+        raise Unloadable(f"the symbol {missing[0]} does not exist in this process")
 
 
 def _missing(names: tuple[str, ...]) -> list[str]:

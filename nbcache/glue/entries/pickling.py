@@ -86,8 +86,7 @@ class TokenPickler(NumbaPickler):
         if is_toolchain_definition(chooser):
             chooser = None
         if _resolve(obj.this, attribute) != obj:
-            msg = f"a method {attribute} that {obj.this} is not known to have"
-            raise pickle.PicklingError(msg)
+            raise pickle.PicklingError(f"a method {attribute} that {obj.this} is not known to have")
         return _method_of, (obj.this, attribute, key, chooser)
 
     def _function(self, obj: Any) -> Any:
@@ -118,8 +117,7 @@ class TokenPickler(NumbaPickler):
         for i, part in enumerate(parts):
             name = name.replace(part.name, f"\0{i}\0")
         if re.search(ADDRESS, name):
-            msg = f"the type {re.sub(ADDRESS, '', obj.name)} is named by an address"
-            raise pickle.PicklingError(msg)
+            raise pickle.PicklingError(f"the type {re.sub(ADDRESS, '', obj.name)} is named by an address")
         return _type_of_parts, (type(obj), state, name, parts)
 
 
@@ -153,8 +151,7 @@ def _method_of(this: Type, attribute: str, key: Any, chooser: Any) -> Type:
     found = _resolve(this, attribute)
     known = own_attributes.unheard(getattr(getattr(found, "template", None), "_overload_func", None))
     if getattr(found, "typing_key", None) != key or (chooser is not None and known is not chooser):
-        msg = f"the method {attribute} of {this} is another one here"
-        raise Unloadable(msg)
+        raise Unloadable(f"the method {attribute} of {this} is another one here")
     return found
 
 
@@ -177,8 +174,7 @@ def _function_of(function: Any) -> Type:
         cpu_target.typing_context.refresh()
         found = _registered_for(function)
     if found is None:
-        msg = f"nothing is registered with Numba for {getattr(function, '__qualname__', function)}"
-        raise Unloadable(msg)
+        raise Unloadable(f"nothing is registered with Numba for {getattr(function, '__qualname__', function)}")
     return found
 
 
@@ -242,8 +238,7 @@ def can_be_named(args: tuple[Type, ...], frame: Frame) -> bool:
     if any(isinstance(typ, types.Callable) and not _come_back((typ,), frame) for typ in types_in(args)):
         return False
     kinds = {type(typ).__name__ for typ in args if not _come_back((typ,), frame)}
-    msg = f"it calls a function with a type that no other process can name ({', '.join(sorted(kinds))})"
-    raise Unstorable(msg)
+    raise Unstorable(f"it calls a function with a type that no other process can name ({', '.join(sorted(kinds))})")
 
 
 _SAME_EVERYWHERE: set[tuple[Type, ...]] = set()

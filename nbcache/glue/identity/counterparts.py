@@ -137,12 +137,10 @@ class Reach:
                 lines = lines if offsets else {1}
                 answers |= {(code.co_filename, at) for at in lines}
         if len(answers) != 1:
-            msg = f"the lines of {qualname} are {'gone' if not answers else 'arranged differently'}"
-            raise Unresolvable(msg)
+            raise Unresolvable(f"the lines of {qualname} are {'gone' if not answers else 'arranged differently'}")
         filename, line = answers.pop()
         if line is None:
-            msg = f"{qualname} has no line there"
-            raise Unresolvable(msg)
+            raise Unresolvable(f"{qualname} has no line there")
         return filename, line
 
     @_and_beyond
@@ -169,8 +167,7 @@ class Reach:
         """The function around a closure's code, and that code.  Raises Unresolvable."""
         found = [pair for pair in self._functions.get(digest, ()) if qualname_of(pair[1]) == qualname]
         if len(found) != 1:
-            msg = f"the closure {qualname} is {'gone' if not found else 'there more than once'}"
-            raise Unresolvable(msg)
+            raise Unresolvable(f"the closure {qualname} is {'gone' if not found else 'there more than once'}")
         return found[0]
 
     def own_objects(self) -> list[object]:

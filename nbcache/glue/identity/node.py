@@ -108,8 +108,7 @@ class Node(Readings):
 
                 file = file_of(value)  # type: ignore[arg-type]
                 if file:
-                    msg = f"{label} is the address of something in {file}"
-                    raise Unidentifiable(msg)
+                    raise Unidentifiable(f"{label} is the address of something in {file}")
             return atom
         if kind not in _CONTAINERS or depth > (_TUPLE_DEPTH if kind is tuple else 0):
             # A node of its own: what is shared is described once, however often it is met.

@@ -239,8 +239,7 @@ class Conditions:
     def digest(self) -> bytes:
         """32 bytes; Numba re-reads its environment before each compilation, so this does.  Raises Unidentifiable."""
         if unregistered.told:
-            msg = f"{unregistered.told[0]}, which somebody told the compiler past all registries"
-            raise Unidentifiable(msg)
+            raise Unidentifiable(f"{unregistered.told[0]}, which somebody told the compiler past all registries")
         self.reread()
         patched = self._look_for_patches()
         if patched != self.patched or not self._unchanged():

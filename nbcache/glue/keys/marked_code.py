@@ -79,8 +79,7 @@ class MarkedPackages:
                 raise Unidentifiable(_CHANGED)
             return
         if consulted.blind:
-            msg = "code of installed packages, of which nobody could note whether it runs"
-            raise Unidentifiable(msg)
+            raise Unidentifiable("code of installed packages, of which nobody could note whether it runs")
         self.look()
         self._ever |= consulted.codes
         if not (unit.ends or consulted.ran or consulted.codes & places.keys()):

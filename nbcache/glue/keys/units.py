@@ -94,8 +94,7 @@ class Unit:
         """The object whose identity counts.  Raises ReferenceError when it is no more."""
         owner = self._owner()
         if owner is None:
-            msg = f"{self.name} is no more"
-            raise ReferenceError(msg)
+            raise ReferenceError(f"{self.name} is no more")
         return owner
 
     @property
@@ -345,8 +344,7 @@ class StencilUnit(Unit):
         super().__init__(maker, frames, "stencil", stencil, function, args, None, compiler.DEFAULT_FLAGS, extra)
 
     def compile_again(self, _build: str) -> Any:
-        msg = f"nothing links against {self.name}, a stencil that is called from Python"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"nothing links against {self.name}, a stencil that is called from Python")
 
 
 class LiftedUnit(Unit):

@@ -109,8 +109,7 @@ def uses_of(
             momentary = kind == "dispatcher" and _is_momentary(unit, obj, args, bound)
             uses.overloads.append(OverloadUse(kind, reference, args, return_type, given, fresh, key, momentary))
         elif effect.kind == "ufunc" and not effect.fresh:
-            msg = "a loop of a ufunc that nothing leads to, compiled under other circumstances"
-            raise Unidentifiable(msg)
+            raise Unidentifiable("a loop of a ufunc that nothing leads to, compiled under other circumstances")
         elif effect.kind == "dispatcher" and (name := toolchain_name(effect.obj)) is not None:
             msg = f"{name}, which anybody in this process may have compiled first, and under other flags"
             raise Unidentifiable(msg)

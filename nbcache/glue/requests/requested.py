@@ -72,8 +72,7 @@ def request_for(
     module, qualname = unit.name.split(":", 1)
     source = source_digest(sys.modules[module]) if is_found(public, module, qualname) else None
     if source is None and not by_value:
-        msg = "other processes can't import it"
-        raise UnaskableError(msg)
+        raise UnaskableError("other processes can't import it")
     types, wanted = _types_of(unit, public, by_value=by_value), public
     if BY_VALUE in types:
         # In one pickle: what the function and its arguments have in common stays one object.
@@ -251,8 +250,7 @@ def _by_value(wanted: Any, dump: Callable[[Any, io.BytesIO], None], most: int) -
             return file.getvalue()
     except Exception as exc:
         let_pass(exc)
-        msg = f"it can't be pickled ({type(exc).__name__}: {exc})"
-        raise UnaskableError(msg) from exc
+        raise UnaskableError(f"it can't be pickled ({type(exc).__name__}: {exc})") from exc
 
 
 def _dump(public: Any, file: io.BytesIO) -> None:
