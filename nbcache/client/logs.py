@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from io import TextIOWrapper
+from typing import Final
 
+from nbcache.config import Settings
 from nbcache.process import os
-
-if TYPE_CHECKING:
-    from io import TextIOWrapper
-
-    from nbcache.config import Settings
 
 _said: set[str] = set()
 _MODE = 0o666

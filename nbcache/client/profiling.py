@@ -12,24 +12,21 @@ import logging
 import re
 import sys
 import threading
+from collections.abc import Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from nbcache.counting import Counters
+from nbcache.glue.capture.compilations import Frame
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.units import Unit as KeyedUnit
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.protocol import profiles, requests, sources
 from nbcache.protocol.profiles import Head, Profile, Unit
+from nbcache.protocol.requests import Request
+from nbcache.store.directory import Store
 from nbcache.store.usage import SELF_TEST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nbcache.counting import Counters
-    from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.units import Unit as KeyedUnit
-    from nbcache.protocol.requests import Request
-    from nbcache.store.directory import Store
 
 _log = logging.getLogger("nbcache")
 LEAST_SECONDS: Final = 1.0

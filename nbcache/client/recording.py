@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from nbcache import regular_files
 from nbcache.client import logs
+from nbcache.counting import Counters
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.units import Unit
 from nbcache.process import os
+from nbcache.protocol.profiles import Head
 from nbcache.protocol.requests import BadRequestError, Request
 from nbcache.store import reasons
-
-if TYPE_CHECKING:
-    from nbcache.counting import Counters
-    from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.units import Unit
-    from nbcache.protocol.profiles import Head
 
 _log = logging.getLogger("nbcache")
 _MODE = 0o644

@@ -30,9 +30,11 @@ import re
 import sys
 import types as kinds
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import Any
 
 from nbcache.glue.capture import addresses
+from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.counterparts import LiveValue, Reach, qualname_of
 from nbcache.glue.identity.distributions import file_digest
@@ -41,11 +43,6 @@ from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.identity.ownership import resolve as resolve_name
 from nbcache.passing_exceptions import suppressed
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from nbcache.glue.capture.compilations import Frame
 
 _SPELLING = rb"nbcache![0-9a-z]{24}\.[0-9]+!"
 """Compiled where it is used: a hit only binds, and would pay for it."""

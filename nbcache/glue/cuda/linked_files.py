@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numba_cuda
 from cuda import pathfinder
@@ -22,12 +22,10 @@ from numba.cuda.core import config
 from numba.cuda.memory_management.nrt import NRT_LIBRARY
 from numba.cuda.utils import cached_file_read
 
+from nbcache.glue.cuda.units import CudaUnit
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.identity.describe_cuda import declaration_of
 from nbcache.glue.identity.ownership import is_compilers
-
-if TYPE_CHECKING:
-    from nbcache.glue.cuda.units import CudaUnit
 
 _DIRECTIVE = re.compile(rb"(?:#|%:|\?\?=)\s*(?:\\\r?\n\s*)*(include_next|include|embed|import)\b([^\n]*)")
 _ANGLED = re.compile(rb"\s*<([\w./+-]+)>\s*(?://[^\n]*|/\*[^\n]*\*/\s*)?")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.cuda import dispatcher as dispatchers
 from numba.cuda import typing
 from numba.cuda.core.callconv import CUDACallConv
 
+from nbcache.glue.cuda.device_past import Births
 from nbcache.glue.cuda.library import StoredCodeLibrary
 from nbcache.glue.cuda.meta import CUDA_META_VERSION, DeviceMeta, KernelMeta
 from nbcache.glue.cuda.toolkit import cudadevrt
+from nbcache.glue.cuda.units import CudaUnit
 from nbcache.glue.entries.load import open_entry
+from nbcache.glue.entries.meta import Read
 from nbcache.glue.entries.verdicts import Unloadable
-
-if TYPE_CHECKING:
-    from nbcache.glue.cuda.device_past import Births
-    from nbcache.glue.cuda.units import CudaUnit
-    from nbcache.glue.entries.meta import Read
 
 Caveats = list[tuple[Any, ...]]
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.capabilities import spelt
 from nbcache.glue.capture import diagnostics
+from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.cuda import linked_files
 from nbcache.glue.cuda.cubin import resources
+from nbcache.glue.cuda.device_past import Births
 from nbcache.glue.cuda.library import packed_texts
 from nbcache.glue.cuda.meta import CUDA_META_VERSION, DeviceMeta, Exceptions, KernelMeta
 from nbcache.glue.cuda.toolkit import cudadevrt
+from nbcache.glue.cuda.units import CudaUnit
 from nbcache.glue.entries.meta import Asked, Packed
 from nbcache.glue.entries.pack import definitions_in, encoded, look_again
 from nbcache.glue.entries.pickling import dumps
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.cuda.device_past import Births
-    from nbcache.glue.cuda.units import CudaUnit
 
 _NOTHING_ASKED = Asked(b"", {}, b"")
 

@@ -12,7 +12,7 @@ import importlib
 import os
 import platform
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cuda.bindings
 import cuda.core
@@ -34,13 +34,11 @@ from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.conditions import (
     IRRELEVANT_SETTINGS,
     SHOWING_SETTINGS,
+    Conditions,
     files_of,
     namespace_components,
     shown_by,
 )
-
-if TYPE_CHECKING:
-    from nbcache.glue.keys.conditions import Conditions
 
 _Component = tuple[str, str]
 

@@ -11,7 +11,8 @@ Exact code, and whatever has all its callees inlined, which is nearly all code, 
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from nbcache import elf
 from nbcache.glue import own_attributes
@@ -20,9 +21,6 @@ from nbcache.glue.entries.meta import Callee, Symbols
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.keys import targets
 from nbcache.passing_exceptions import suppressed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 def callees_of(library: Any) -> list[Callee]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core import config
@@ -11,11 +11,6 @@ from numba.core.runtime import _nrt_python, rtsys
 
 from nbcache.glue.capture.compilations import build_in
 from nbcache.glue.entries.verdicts import Unloadable
-
-if TYPE_CHECKING:
-    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
-
-    LibraryUnit = RuntimeUnit | WrapperUnit
 
 addresses: dict[str, str] = {}
 

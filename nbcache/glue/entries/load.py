@@ -40,10 +40,8 @@ from nbcache.records import Record
 
 if TYPE_CHECKING:
     from nbcache.glue.capture.placeholders import Definition
-    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+    from nbcache.glue.entries.wrappers import LibraryUnit
     from nbcache.glue.overloads.history import History
-
-    LibraryUnit = RuntimeUnit | WrapperUnit
 
 
 class Opened(Record):

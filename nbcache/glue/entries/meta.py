@@ -17,10 +17,7 @@ from nbcache.records import Record
 if TYPE_CHECKING:
     from numba.core.dispatcher import LiftedLoop
 
-    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
     from nbcache.glue.identity.asked_names import Ask
-
-    LibraryUnit = RuntimeUnit | WrapperUnit
 
 Environments = list[tuple[str, str, list[Any]]]
 """Name, module and constants of each."""

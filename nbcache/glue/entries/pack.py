@@ -51,10 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nbcache.glue.capture.compilations import Frame, FrameStack
-    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+    from nbcache.glue.entries.wrappers import LibraryUnit
     from nbcache.glue.overloads.uses import Uses
-
-    LibraryUnit = RuntimeUnit | WrapperUnit
 
 _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
 

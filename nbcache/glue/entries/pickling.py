@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
-
-    LibraryUnit = RuntimeUnit | WrapperUnit
 
 
 class TokenPickler(NumbaPickler):

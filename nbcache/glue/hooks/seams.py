@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import importlib
-import logging
 from typing import TYPE_CHECKING
 
 from numba.core import (
@@ -50,8 +49,6 @@ from nbcache.glue.replacing import Seam
 
 if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
-
-_log = logging.getLogger("nbcache")
 
 
 def forbid_files() -> None:

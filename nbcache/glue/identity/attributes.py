@@ -11,8 +11,9 @@ import functools
 import gc
 import warnings
 import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core import types
 
@@ -21,9 +22,6 @@ from nbcache.glue.identity.node import ANYTHING, Node
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.watched import MISSING
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
 
 IGNORED_MEMBERS = frozenset(
     {

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue.identity.bytecode import nested_codes, plan_of, variables_of
 from nbcache.glue.identity.marked_packages import Ran
 from nbcache.glue.identity.node import Node, Unresolvable
 from nbcache.glue.identity.only_named import Referred
 from nbcache.passing_exceptions import suppressed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 class LiveValue:

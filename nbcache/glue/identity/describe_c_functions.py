@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from types import BuiltinFunctionType, GetSetDescriptorType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue.identity.attributes import IGNORED_MEMBERS
 from nbcache.glue.identity.c_functions import (
@@ -25,10 +26,6 @@ from nbcache.glue.identity.marked_packages import is_installed
 from nbcache.glue.identity.node import Describer, Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.shared_libraries import in_words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 # -- foreign -----
 

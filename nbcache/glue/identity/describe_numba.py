@@ -6,8 +6,9 @@ import functools
 import inspect
 import re
 import weakref
+from collections.abc import Iterator
 from types import MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba.core import types
@@ -23,9 +24,6 @@ from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.node import Describer, Node, Unidentifiable
 from nbcache.glue.identity.only_named import refer
 from nbcache.glue.identity.ownership import cell_values, is_toolchain_definition, module_name, toolchain_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ADDRESS = r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}"
 """What in the name of a type may be an address."""

@@ -5,20 +5,17 @@ from __future__ import annotations
 import gc
 import hashlib
 import weakref
+from collections.abc import Iterator
 from itertools import chain
 from operator import attrgetter
 from types import FunctionType, MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue.identity.dictionary_changes import dictionary_behind
 from nbcache.glue.identity.marked_packages import verdicts
+from nbcache.glue.identity.node import Node, Scope
 from nbcache.glue.identity.watched import MISSING, are_same
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nbcache.glue.identity.node import Node, Scope
 
 _DEPTH = 3
 """Through how many containers a name is looked for."""

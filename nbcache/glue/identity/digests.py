@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from nbcache.glue.identity.node import Node, Scope
 from nbcache.glue.identity.watched import MISSING, Watched
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def sharing_pattern(nodes: list[Node]) -> bytes:

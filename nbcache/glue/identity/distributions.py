@@ -24,16 +24,14 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from nbcache.glue.identity import compiler_files
 from nbcache.glue.identity.entry_points import metadata_in
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened, os, time
 from nbcache.store.content import blake2b
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 VERSION = 1
 UNREADABLE = b"unreadable"

@@ -16,6 +16,7 @@ import threading
 import typing
 import weakref
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from types import (
     BuiltinFunctionType,
     GenericAlias,
@@ -24,7 +25,7 @@ from types import (
     UnionType,
     WrapperDescriptorType,
 )
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from llvmlite import ir
@@ -34,9 +35,6 @@ from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import HEAP_TYPE, is_toolchain_module
 from nbcache.glue.identity.watched import MISSING
 from nbcache.passing_exceptions import let_pass, suppressed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LOCAL = threading.local
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)

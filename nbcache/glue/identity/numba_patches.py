@@ -21,9 +21,10 @@ import builtins
 import dis
 import functools
 import sys
+from collections.abc import Iterator, Mapping
 from operator import is_
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
@@ -40,9 +41,6 @@ from nbcache.glue.identity.ownership import (
 )
 from nbcache.glue.identity.watched import are_same
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _NOTHING = "there is nothing any more"
 _IN_TURN = "numba.parfors.parfor:sequential_parfor_lowering"

@@ -18,7 +18,9 @@ import os
 import stat
 import sys
 import sysconfig
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
 
 import llvmlite
 import llvmlite.ir
@@ -29,10 +31,6 @@ from numba.core.types.abstract import Type
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened
 from nbcache.process import os as genuine_os
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FunctionType
 
 _PACKAGES: dict[str, tuple[Any, Any]] = {
     "numba": (numba, Type.__call__),

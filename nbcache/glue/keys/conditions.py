@@ -7,8 +7,10 @@ import importlib.util
 import os
 import platform
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from operator import is_, itemgetter
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -25,10 +27,6 @@ from nbcache.glue.identity.compiler_files import COMPILER
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.passing_exceptions import let_pass, suppressed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from types import ModuleType
 
 # Settings by which a user asks to see how something is compiled, each with what it is where nobody asks.
 SHOWING_SETTINGS: dict[str, Any] = {

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from types import CodeType
+from typing import Any
 
+from nbcache.glue.identity.asked_names import Consulted
 from nbcache.glue.identity.differences import CHANGED
+from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.marked_packages import MARKED, OPAQUE, PLAIN, give_up, places, ran, verdicts
 from nbcache.glue.identity.node import Scope, Unidentifiable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from types import CodeType
-
-    from nbcache.glue.identity.asked_names import Consulted
-    from nbcache.glue.identity.distributions import Distributions
-    from nbcache.glue.identity.registrations import ExtensionIndex
-    from nbcache.glue.keys.choices import Choices
+from nbcache.glue.identity.registrations import ExtensionIndex
+from nbcache.glue.keys.choices import Choices
 
 _VERSION = 2
 _MARKS = hashlib.blake2b(b"marked packages %d" % _VERSION, digest_size=32).hexdigest()

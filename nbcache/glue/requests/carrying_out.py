@@ -12,8 +12,10 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numba.core.ccallback import CFunc
@@ -25,23 +27,16 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.errors import NbcacheError
+from nbcache.file_trust import Trust
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.key_maker import KeyMaker, frame_stack
-from nbcache.glue.keys.units import unit_for
+from nbcache.glue.keys.units import Unit, unit_for
 from nbcache.glue.requests import type_fields
 from nbcache.glue.requests import type_json as typecodec
 from nbcache.importing import UntrustedError, guard
 from nbcache.process import opened
-from nbcache.protocol.requests import MAX_ITEMS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from types import ModuleType
-
-    from nbcache.file_trust import Trust
-    from nbcache.glue.keys.units import Unit
-    from nbcache.protocol.requests import Request
+from nbcache.protocol.requests import MAX_ITEMS, Request
 
 _MAX_SHOWN = 200
 BY_VALUE = "pickled"

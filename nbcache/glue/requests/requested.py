@@ -15,9 +15,10 @@ import sys
 import time
 import uuid
 import weakref
+from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core import sigutils
 from numba.core.ccallback import CFunc
@@ -34,18 +35,14 @@ from nbcache.errors import NbcacheError
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.bytecode import assigned_globals, nested_codes
 from nbcache.glue.identity.ownership import resolve as loaded
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.units import Unit
 from nbcache.glue.requests import type_fields
 from nbcache.glue.requests import type_json as typecodec
 from nbcache.glue.requests.carrying_out import BY_VALUE, compile_for, default, in_words, resolve, source_digest
 from nbcache.passing_exceptions import let_pass
 from nbcache.protocol.requests import MAX_ITEMS, MAX_REQUEST, MAX_TEXT, PROFILE, Request
 from nbcache.store import layout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.units import Unit
 
 
 class UnaskableError(NbcacheError):
