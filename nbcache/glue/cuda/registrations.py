@@ -34,14 +34,7 @@ from numba.cuda.typing.typeof import typeof_impl
 from nbcache.glue.identity.asked_names import spelling_of
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.node import Scope
-from nbcache.glue.identity.ownership import (
-    address,
-    cell_values,
-    is_compilers,
-    is_numba_type,
-    module_edition,
-    resolve,
-)
+from nbcache.glue.identity.ownership import address, cell_values, is_compilers, is_numba_type, module_edition, resolve
 
 _TYPING = ("functions", "attributes", "globals")
 _LOWERING = ("functions", "getattrs", "setattrs", "casts", "constants")

@@ -14,13 +14,7 @@ from contextlib import nullcontext
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from numba.core import (
-    compiler_lock,
-    dispatcher,
-    event,
-    sigutils,
-    types,
-)
+from numba.core import compiler_lock, dispatcher, event, sigutils, types
 from numba.core.caching import CacheImpl, NullCache, _Cache
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import ForceLiteralArg, TypingError

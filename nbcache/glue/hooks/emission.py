@@ -5,11 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from numba.core import (
-    cgutils,
-    ir,
-    types,
-)
+from numba.core import cgutils, ir, types
 from numba.core.dispatcher import Dispatcher
 
 from nbcache.glue import own_attributes

@@ -13,17 +13,7 @@ import copy
 import importlib
 from typing import TYPE_CHECKING
 
-from numba.core import (
-    bytecode,
-    callconv,
-    cgutils,
-    config,
-    entrypoints,
-    ir_utils,
-    pythonapi,
-    types,
-    typing,
-)
+from numba.core import bytecode, callconv, cgutils, config, entrypoints, ir_utils, pythonapi, types, typing
 from numba.core.base import BaseContext
 from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import Codegen, CPUCodeLibrary
