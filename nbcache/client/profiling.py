@@ -8,7 +8,6 @@ that is killed, at most the later half is missing.
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 import sys
 import threading
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Final
 
+from nbcache.client.logs import log
 from nbcache.counting import Counters
 from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.keys.key_maker import KeyMaker
@@ -28,7 +28,6 @@ from nbcache.protocol.requests import Request
 from nbcache.store.directory import Store
 from nbcache.store.usage import SELF_TEST
 
-_log = logging.getLogger("nbcache")
 LEAST_SECONDS: Final = 1.0
 """From how much compiling on a profile is written [s]."""
 BY_VALUE_SECONDS: Final = 0.5
@@ -132,7 +131,7 @@ class Profiler:
             head = Head(what, {}, self._maker.conditions.summary(), time.time(), name, os.geteuid())
             merged = profiles.merged(old, head, units, list(self._counters.hits))
             if not profiles.write(self._store.path, name, merged, self._sources(merged)):
-                _log.debug("the profile of %s can't be written", what)
+                log.debug("the profile of %s can't be written", what)
 
     def _sources(self, profile: Profile) -> bytes:
         """How this process would ask for its profile, and which files it has imported: for who builds it unasked."""
