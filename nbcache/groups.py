@@ -10,13 +10,11 @@ import functools
 import grp
 import pwd
 import struct
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 MAX_ACCOUNTS: Final = 100_000
 """A user database larger than this isn't read to the end, and no group counts as private then."""

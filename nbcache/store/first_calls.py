@@ -35,7 +35,8 @@ import fcntl
 import functools
 import math
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from nbcache import regular_files
 from nbcache.one_line import one_line
@@ -43,9 +44,6 @@ from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened, os, time
 from nbcache.records import Record
 from nbcache.store import locks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FILE: Final = "calls-1"
 """Its name has the version of its format."""
