@@ -17,7 +17,6 @@ from typing import Any
 import cuda.bindings
 import cuda.core
 import llvmlite
-import llvmlite.binding as llvm
 import numba
 import numba_cuda
 import numpy as np
@@ -31,11 +30,11 @@ from nbcache.capabilities import Capability, spelt
 from nbcache.elf import build_id
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.keys import conditions
 from nbcache.glue.keys.conditions import (
     IRRELEVANT_SETTINGS,
     SHOWING_SETTINGS,
     Conditions,
-    files_of,
     namespace_components,
     shown_by,
 )
@@ -124,20 +123,11 @@ def cudadevrt() -> str:
 @functools.cache
 def toolchain_components() -> list[_Component]:
     """Versions of everything that turns Python into a cubin.  Raises Unidentifiable."""
-    abi = f"{getattr(sys, 'abiflags', '')} {sys.maxsize.bit_length()} {sys.byteorder}"
-    found = [
-        ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
-        ("toolchain/abi", abi),
-        ("toolchain/optimize", str(sys.flags.optimize)),  # assertions in numba-cuda's own functions
-        ("toolchain/numba", numba.__version__),
-        ("toolchain/llvmlite", llvmlite.__version__),
-        ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
-        ("toolchain/numpy", np.__version__),
-    ]
+    found = [*conditions.python_components(), *conditions.numba_components()]
     try:
         found += [
             ("toolchain/numba-cuda", numba_cuda.__version__),
-            *files_of([numba, llvmlite, np, numba_cuda], Distributions()),
+            *conditions.files_of([numba, llvmlite, np, numba_cuda], Distributions()),
             ("toolchain/cuda-core", cuda.core.__version__),
             ("toolchain/cuda-bindings", cuda.bindings.__version__),
         ]
@@ -179,12 +169,7 @@ class KernelConditions:
         state = cc, libm.environment()
         found = self._digests.get(state)
         if found is None:
-            hasher = hashlib.blake2b(digest_size=32, person=b"nbcache cuda")
-            for label, words in self.components(cc):
-                for text in (label, words):
-                    content = text.encode()
-                    hasher.update(len(content).to_bytes(8, "little") + content)
-            found = self._digests[state] = hasher.digest()
+            found = self._digests[state] = conditions.digest_of(self.components(cc), b"nbcache cuda")
         return found
 
     def components(self, cc: Capability) -> list[_Component]:
