@@ -8,18 +8,16 @@ miss like any other. Nothing here has threads or open descriptors, so a process 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache.client.logs import once
+from nbcache.config import Settings
+from nbcache.counting import Counters
 from nbcache.process import os, time
 from nbcache.protocol import helper
+from nbcache.protocol.helper import Answer
 from nbcache.records import Record
 from nbcache.store import reasons
-
-if TYPE_CHECKING:
-    from nbcache.config import Settings
-    from nbcache.counting import Counters
-    from nbcache.protocol.helper import Answer
 
 LOOKUP_SECONDS: Final = 1.0
 PROCESS_SECONDS: Final = 1.4

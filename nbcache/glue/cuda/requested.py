@@ -6,8 +6,10 @@ answers for the device (`nbcache.glue.cuda.absent_gpu`).
 
 from __future__ import annotations
 
+import io
 from collections import ChainMap
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 from numba.core import serialize as host_serialize
 from numba.cuda import serialize
@@ -15,9 +17,12 @@ from numba.cuda.compiler import ExternFunction, declare_device_function
 from numba.cuda.dispatcher import CUDADispatcher
 
 from nbcache import capabilities
+from nbcache.file_trust import Trust
 from nbcache.glue import own_attributes
 from nbcache.glue.cuda import absent_gpu, seams
+from nbcache.glue.cuda.compiling import CudaCompilations
 from nbcache.glue.cuda.toolkit import capability, toolchain_components
+from nbcache.glue.cuda.units import CudaUnit
 from nbcache.glue.identity.describe_cuda import declaration_of
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import resolve as loaded
@@ -25,14 +30,6 @@ from nbcache.glue.requests import carrying_out, requested
 from nbcache.glue.requests.carrying_out import EnvironmentRefusedError, RefusedError
 from nbcache.glue.requests.requested import UnaskableError
 from nbcache.protocol.requests import CUDA_KINDS, MAX_ITEMS, MAX_TEXT, Request
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import Callable, Iterable
-
-    from nbcache.file_trust import Trust
-    from nbcache.glue.cuda.compiling import CudaCompilations
-    from nbcache.glue.cuda.units import CudaUnit
 
 _TOOLKIT = ("toolchain/numba-cuda", "toolchain/cuda-core", "toolchain/cuda-bindings", "toolkit/")
 """The components of a key that say what compiles, beside what every function's key says."""

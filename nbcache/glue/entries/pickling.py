@@ -7,9 +7,9 @@ import io
 import pickle
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba.core import ir, types
@@ -22,6 +22,7 @@ from numba.core.typing.templates import builtin_registry
 
 from nbcache.glue import own_attributes
 from nbcache.glue.capture import placeholders
+from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.entries.meta import name_of, type_called
 from nbcache.glue.entries.verdicts import Unloadable, Unstorable
 from nbcache.glue.identity.attributes import types_in
@@ -30,11 +31,6 @@ from nbcache.glue.identity.describe_numpy import by_address
 from nbcache.glue.identity.object_mode import DEFINITIONS, is_value
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nbcache.glue.capture.compilations import Frame
 
 
 class TokenPickler(NumbaPickler):
