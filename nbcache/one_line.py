@@ -10,6 +10,7 @@ import logging
 from typing import Final
 
 log: Final = logging.getLogger("nbcache")
+"""Where nbcache says what it has to say."""
 
 
 def one_line(text: str) -> str:
