@@ -135,9 +135,14 @@ class Unit:
         """Whether somebody else's compiler compiles it."""
         return not is_toolchain_definition(self._pipeline)
 
+    @property
+    def _shown(self) -> str:
+        """Which setting asks to see how it is compiled, in words; a kernel's are others."""
+        return self.maker.conditions.shown
+
     def _checked_parts(self) -> list[Part]:
-        if self.maker.conditions.shown:
-            raise Unidentifiable(self.maker.conditions.shown)
+        if self._shown:
+            raise Unidentifiable(self._shown)
         parts = self._key_parts()
         if loops_in_turn() and self.is_parallel:
             parts.append(("loops run one iteration after the other", b""))
