@@ -22,7 +22,7 @@ from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.overloads import effects
 from nbcache.glue.overloads.uses import resolved
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.store import found_entries as _found  # noqa: F401  imported while the cache wakes, and not within a look-up
 from nbcache.store import reasons
 from nbcache.store.entry import BESIDE, DAMAGED, Entry
@@ -242,7 +242,7 @@ class Lookup:
         if entry.digest in self._dropped:
             return
         self._dropped.add(entry.digest)
-        try:
+        with suppressed(Exception):  # a handler of the program's may raise what it likes
             there = (found for found in self._store.find(entry.header.key) if found.digest == entry.digest)
             gone = not entry.layer and any(self._store.remove(found.path) for found in there)
             what = "it was removed" if gone else "it can't be removed by this process"
@@ -251,8 +251,6 @@ class Lookup:
                 self._counters.miss(DAMAGED)
                 level = logging.WARNING
             once("the entry of %s is damaged; %s", entry.header.function, what, level=level)
-        except Exception as raised:  # noqa: BLE001  a handler of the program's may raise what it likes
-            let_pass(raised)
 
     def loaded(self, owner: Any, entry_point: Any) -> Any:
         """Nothing more is loaded for *owner*: return what is to be called in the place of *entry_point*."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from nbcache.client.logs import log, once
 from nbcache.client.open_files import Journal
 from nbcache.counting import Counters
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.store import reasons
 
@@ -399,11 +399,9 @@ class ClientSession:
         """Count an exception of ours, which is being handled, and say so once; what keeps it from that is no matter."""
         name = getattr(unit, "name", "a function")
         self.counters.error(f"fault while {doing}")
-        try:
+        with suppressed(Exception):  # a handler of the program's may raise what it likes
             once("internal error while %s %s; compiling without the cache", doing, name)
             log.debug("traceback of the internal error", exc_info=True)
-        except Exception as raised:  # noqa: BLE001  a handler of the program's may raise what it likes
-            let_pass(raised)
 
     @contextmanager
     def faults(self, doing: str, unit: Unit | RuntimeUnit | None = None) -> Iterator[None]:

@@ -63,14 +63,12 @@ def noted_modules(original: Any, _session: Session) -> Any:
     """Note what the front end made, before it is optimised (front_end.py)."""
 
     def add_llvm_module(self: Any, ll_module: Any) -> None:
-        try:
+        with suppressed(Exception):  # its entry has no digest then
             from nbcache.glue.entries import front_end
 
             text, _written[0] = _written[0], ""
             is_its_own = text.startswith(f'; ModuleID = "{ll_module.name}"\n')
             front_end.note(self, text if is_its_own else str(ll_module))
-        except Exception as raised:  # noqa: BLE001  its entry has no digest then
-            let_pass(raised)
         original(self, ll_module)
 
     return add_llvm_module

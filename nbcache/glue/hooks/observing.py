@@ -29,7 +29,7 @@ from nbcache.glue.identity.registration import chooser_of
 from nbcache.glue.overloads import effects, loops
 from nbcache.glue.overloads.inherited_flags import inherited
 from nbcache.glue.overloads.loops import find_loop, kernel_of
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -383,10 +383,8 @@ def _ask_once_more(template: Any, args: Any, kws: Any) -> None:
     """Numba asked when nobody noted it, and keeps the answer: have the chooser ask for the same again."""
     chooser: Any = chooser_of(type(template))
     first = () if hasattr(template, "_overload_func") else (template.context,)
-    try:
+    with suppressed(Exception):  # it has asked for the same until then
         chooser(*first, *args, **kws)
-    except Exception as raised:  # noqa: BLE001  it has asked for the same until then
-        let_pass(raised)
 
 
 def subroutines(original: Any, session: Session) -> Any:
