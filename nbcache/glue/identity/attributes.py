@@ -21,7 +21,7 @@ from nbcache.glue import own_attributes
 from nbcache.glue.identity.node import ANYTHING, Node
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.watched import MISSING
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import suppressed
 
 IGNORED_MEMBERS = frozenset(
     {
@@ -171,14 +171,12 @@ def _lazy(obj: Any) -> list[Any]:
 
 def _given_by(annotate: Any) -> dict[str, Any] | None:
     """What *annotate* gives; None where it fails, because a name is defined later, say."""
-    try:
+    with suppressed(Exception):  # it is the program's
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # who reads them hears that
             given = annotate(_VALUES)
-    except Exception as raised:  # noqa: BLE001  it is the program's
-        let_pass(raised)
-        return None
-    return given if type(given) is dict else None
+        return given if type(given) is dict else None
+    return None
 
 
 def describe_class_scope(node: Node, label: str, members: Any, wanted: Iterable[str]) -> None:

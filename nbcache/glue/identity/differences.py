@@ -15,7 +15,7 @@ from nbcache.glue.identity.dictionary_changes import dictionary_behind
 from nbcache.glue.identity.marked_packages import verdicts
 from nbcache.glue.identity.node import Node, Scope
 from nbcache.glue.identity.watched import MISSING, are_same
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import suppressed
 
 _DEPTH = 3
 """Through how many containers a name is looked for."""
@@ -66,11 +66,9 @@ def _changed_in(part: Scope) -> Iterator[tuple[object, str]]:
 
 
 def _read(read: Any, *args: Any) -> object:
-    try:
+    with suppressed(Exception):  # what can't be read any more did change
         return read(*args)
-    except Exception as raised:  # noqa: BLE001  what can't be read any more did change
-        let_pass(raised)
-        return MISSING
+    return MISSING
 
 
 def _name_of(parts: list[Scope], obj: object, attribute: str = "", depth: int = 0) -> str:

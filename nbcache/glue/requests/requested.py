@@ -40,7 +40,7 @@ from nbcache.glue.keys.units import Unit
 from nbcache.glue.requests import type_fields
 from nbcache.glue.requests import type_json as typecodec
 from nbcache.glue.requests.carrying_out import BY_VALUE, compile_for, default, in_words, resolve, source_digest
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.protocol.requests import MAX_ITEMS, MAX_REQUEST, MAX_TEXT, PROFILE, Request
 from nbcache.store import layout
 
@@ -210,11 +210,9 @@ def _assigned_in(module: str) -> frozenset[str]:
     loader = getattr(getattr(sys.modules.get(module), "__spec__", None), "loader", None)
     if type(loader) is not SourceFileLoader:
         return frozenset()
-    try:
+    code = None
+    with suppressed(Exception):  # a file may be gone, or another one by now
         code = loader.get_code(module)
-    except Exception as exc:  # noqa: BLE001  a file may be gone, or another one by now
-        let_pass(exc)
-        return frozenset()
     return frozenset() if code is None else assigned_globals(code)
 
 
