@@ -328,10 +328,9 @@ class Service:
 
     def _age(self, waiting: Waiting) -> float:
         """How old a request is [s], by our clock or by the one that dated it: either may be wrong, or jump."""
-        try:
+        with suppress(OSError):
             return min(time.time(), self._presence.file_time()) - os.lstat(waiting.path).st_mtime
-        except OSError:
-            return 0.0
+        return 0.0
 
     def _reject(self, waiting: Waiting, reason: str) -> None:
         self._commons.sparing.warning(reason, "rejected the request %s: %s", waiting.name, reason)

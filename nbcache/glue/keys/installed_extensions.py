@@ -391,9 +391,8 @@ def _digest(what: object) -> str:
 
 def _read(content: bytes) -> dict[str, Any] | None:
     """What was written down, or None for anything else."""
-    try:
+    with suppressed(ValueError, TypeError, KeyError, AttributeError):
         found: dict[str, Any] = json.loads(content)
         wanted = {"names", "registering", "roots", "edition", "distributions", "files"}
         return found if found.pop("version") == VERSION and wanted <= found.keys() else None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
+    return None
