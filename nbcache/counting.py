@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from nbcache.process import os, time
 from nbcache.store import reasons
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Counters:

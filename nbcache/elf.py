@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import functools
 import struct
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MALFORMED: Final = (struct.error, IndexError, ValueError)
 SECTION: Final = struct.Struct("<IIQ8xQQI20x")

@@ -6,13 +6,11 @@ Beside :mod:`nbcache.config`, which reads the settings, the only reader of ``os.
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from nbcache.config import PREFIX, environment
 from nbcache.process import os
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _CREDENTIALS: Final = ("AWS_", "AZURE_", "AZBLOB_", "GOOGLE_", "GCS_")
 _KEPT: Final = frozenset({"progress", "log", "log_file", "trusted_uids", "umask", "count", "unverified"})

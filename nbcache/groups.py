@@ -10,13 +10,11 @@ import functools
 import grp
 import pwd
 import struct
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 MAX_ACCOUNTS: Final = 100_000
 """A user database larger than this isn't read to the end, and no group counts as private then."""
@@ -46,7 +44,7 @@ class Writers:
 
         ``at`` is where an access control list is read: the descriptor that the status is of, or a path.
         """
-        try:
+        with suppressed(OSError, ValueError):
             for tag, number in _writers(at):
                 if tag == _USER and number not in self._uids:
                     return f"uid {number}, by its access control list"
@@ -54,10 +52,8 @@ class Writers:
                     return f"the group {number}, by its access control list"
                 if tag == _GROUP_OBJ and not self._is_private(status.st_uid, status.st_gid):
                     return "its group"
-        except (OSError, ValueError) as error:
-            let_pass(error)
-            return "whom its access control list names, which can't be read"
-        return None
+            return None
+        return "whom its access control list names, which can't be read"
 
     def _is_private(self, uid: int, gid: int) -> bool:
         private = self._private.get((uid, gid))

@@ -14,15 +14,12 @@ from __future__ import annotations
 import stat
 import sys
 from importlib.machinery import SourceFileLoader
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 from _nbcache import spec_of_others
 from nbcache.file_trust import OPEN_FLAGS, Trust
 from nbcache.process import os
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
 
 _MOST_LINKS: Final = 40
 """How many links may lie on one path, as in the kernel."""

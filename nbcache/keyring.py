@@ -23,14 +23,12 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64, b2a_base64
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from nbcache.process import time
 from nbcache.records import Record
 from nbcache.secret import MASK, Secret
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 UNSIGNED: Final = "unsigned"
 PUBLIC_SIZE: Final = 32

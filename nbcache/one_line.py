@@ -6,6 +6,12 @@ whatever is no printable character is spelt as an escape.
 
 from __future__ import annotations
 
+import logging
+from typing import Final
+
+log: Final = logging.getLogger("nbcache")
+"""Where nbcache says what it has to say."""
+
 
 def one_line(text: str) -> str:
     """Return the text on one line; printable characters stay as they are."""

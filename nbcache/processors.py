@@ -11,10 +11,8 @@ Sources: the levels as in the psABI (https://gitlab.com/x86-psABIs/x86-64-ABI), 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Final
 
 _BASE: Final = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2"})
 _V2: Final = _BASE | {"cx16", "sahf", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2", "crc32"}

@@ -8,10 +8,8 @@ pickle. Who needs the value itself, to connect to a server or to hand it to anot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 MASK: Final = "***"
 """What stands for what isn't shown."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection
+from typing import Any, Final
 
 from nbcache.file_trust import SEE_SETTING, Trust
 from nbcache.process import os
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 _MAX_FILE: Final = 1 << 20
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 import os
 import stat
 from binascii import b2a_base64
-from typing import TYPE_CHECKING, Final, NamedTuple
+from types import ModuleType
+from typing import Final, NamedTuple
 
 from nbcache.errors import RemoteError
 from nbcache.file_trust import Trust
@@ -22,9 +23,6 @@ from nbcache.keyring import PUBLIC_SIZE, Signature, TrustedKey, end_of, is_name,
 from nbcache.process import closing
 from nbcache.regular_files import open_to_read
 from nbcache.secret import Secret
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 _MAGIC: Final = "nbcache-secret-key"
 _VERSION: Final = "1"

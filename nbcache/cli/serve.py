@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import time
 from dataclasses import asdict
@@ -64,7 +63,6 @@ def serve(args: argparse.Namespace) -> int:
     """Run a daemon in the foreground."""
     # Imported here: no other command needs the watchdog, and most are gone before it would be imported.
     from nbcache.daemon import presence
-    from nbcache.daemon.presence import Notifier
     from nbcache.daemon.service import Service
     from nbcache.daemon.shared_parts import Options
 
@@ -106,7 +104,7 @@ def serve(args: argparse.Namespace) -> int:
         if watched is not None:
             stack.callback(watched.close)
             watched.start()
-        service.run(Notifier(given))
+        service.run(presence.Notifier(given))
     return 0
 
 
@@ -114,7 +112,7 @@ def _log(settings: Settings) -> None:
     """Log what a daemon does from here on, and what is wrong with its settings."""
     logs.configure(settings._replace(sources={**settings.sources, "log": "serve"}))
     for problem in settings.problems:
-        logging.getLogger("nbcache").warning("%s", problem)
+        logs.log.warning("%s", problem)
 
 
 def status(args: argparse.Namespace) -> int:

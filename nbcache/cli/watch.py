@@ -8,13 +8,13 @@ terminal.
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
 
 from nbcache.cli import command
 from nbcache.cli.serve import insist_on_python
@@ -23,20 +23,14 @@ from nbcache.cli.text import UsageError, printable
 from nbcache.client import logs
 from nbcache.client.cold_start import workers_for
 from nbcache.config import AUTO_JOBS, Settings
-
-if TYPE_CHECKING:
-    import argparse
-
-    from nbcache.daemon.service import Service
-    from nbcache.daemon.shared_parts import Options
+from nbcache.daemon import presence
+from nbcache.daemon.pool import Limits
+from nbcache.daemon.service import Service
+from nbcache.daemon.shared_parts import Options
 
 
 def watch(args: argparse.Namespace) -> int:
     """Run the command and watch; return its exit status, 0 if there is none."""
-    from nbcache.daemon import presence
-    from nbcache.daemon.presence import Notifier
-    from nbcache.daemon.service import Service
-
     places, argv = _given(args)
 
     def read_settings() -> Settings:
@@ -51,7 +45,7 @@ def watch(args: argparse.Namespace) -> int:
     service.handle_signals()
     child = _start(argv, service) if argv else None
     presence.give_way()
-    service.run(Notifier({}))
+    service.run(presence.Notifier({}))
     status = 0 if child is None else child.wait()
     return status if status >= 0 else 128 - status
 
@@ -68,12 +62,8 @@ def _given(args: argparse.Namespace) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _options(settings: Settings, places: tuple[str, ...]) -> Options:
-    from nbcache.daemon import presence
-    from nbcache.daemon.pool import Limits
-    from nbcache.daemon.shared_parts import Options
-
     # What the log says of it, a terminal needn't be told.
-    shows = sys.stderr.isatty() and not logging.getLogger("nbcache").isEnabledFor(logging.INFO)
+    shows = sys.stderr.isatty() and not logs.log.isEnabledFor(logging.INFO)
     return Options(
         f"{presence.name_of_helper()}-watch", max(1, workers_for(settings.jobs or AUTO_JOBS)), Limits(result=0),
         alone=True, watched=places, told=_tell if shows else None,

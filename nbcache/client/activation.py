@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
-import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
 from nbcache import config, path_syntax, pythons
 from nbcache.client import logs
+from nbcache.client.logs import log
 from nbcache.client.session import ClientSession
 from nbcache.config import Settings
 from nbcache.counting import Counters
@@ -20,7 +20,6 @@ from nbcache.store.opened import Refusal
 if TYPE_CHECKING:
     from nbcache.protocol.profiles import Profile
 
-_log = logging.getLogger("nbcache")
 _active: ClientSession | None = None
 
 
@@ -34,14 +33,14 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
         deactivate()
     logs.configure(settings)
     for problem in settings.problems:
-        _log.warning("%s", problem)
+        log.warning("%s", problem)
     if settings.disable_all:
         _disable_all(settings)
     if settings.disable or settings.disable_all or settings.dir is None:
         return
     found = Store.open(settings) if store is None else store
     if isinstance(found, Refusal):
-        _log.warning("nbcache stays off: %s", found.reason)
+        log.warning("nbcache stays off: %s", found.reason)
         return
     from nbcache.glue import releases
 
@@ -59,7 +58,7 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
         session = ClientSession(settings, found)
         reason = seams.install(session)
     if reason is not None:
-        _log.warning("nbcache stays off: %s", reason)
+        log.warning("nbcache stays off: %s", reason)
         return
     _active = session
     attend_kernels()
@@ -76,7 +75,7 @@ def attend_kernels() -> None:
 
     reason = seams.install(Kernels(_active))
     if reason is not None:
-        _log.warning("kernels aren't cached: %s", reason)
+        log.warning("kernels aren't cached: %s", reason)
 
 
 def _is_numba_cuda() -> bool:
@@ -94,7 +93,7 @@ def _choose_processor(settings: Settings) -> None:
 
     reason = targets.choose(settings.cpu)
     if reason is not None:
-        _log.warning("NBCACHE_CPU=%s: %s; code is compiled for this host's processor", settings.cpu, reason)
+        log.warning("NBCACHE_CPU=%s: %s; code is compiled for this host's processor", settings.cpu, reason)
 
 
 def _disable_all(settings: Settings) -> None:
@@ -107,7 +106,7 @@ def _disable_all(settings: Settings) -> None:
 
         seams.forbid_files()
     else:
-        _log.warning("NBCACHE_DISABLE_ALL: Numba's own cache stays on: %s", reason)
+        log.warning("NBCACHE_DISABLE_ALL: Numba's own cache stays on: %s", reason)
 
 
 def _in_child() -> None:

@@ -10,11 +10,11 @@ A process that checks nothing has a plain `Lookup`, and loads none of this.
 
 from __future__ import annotations
 
-import logging
 import re
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.client.logs import log
 from nbcache.client.lookup import Found, Lookup
 from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import build_in
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     AnyUnit = Unit | RuntimeUnit | WrapperUnit | CudaUnit
 
-_log = logging.getLogger("nbcache")
 _UNRESOLVED: Final = rb"\.numba\.unresolved\$[^\0]+"
 _DRAWS: Final = 1 << 32
 
@@ -142,7 +141,7 @@ class CheckedLookup(Lookup):
         """The process ends well."""
         for unit, expected in self._expected.items():
             self._counters.checked(reasons.NOT_COMPILED)
-            _log.warning(
+            log.warning(
                 "NBCACHE_CHECK: compiling %s %s came to nothing, and there is the entry %s of it",
                 unit.name, unit.signature_text, expected.entry.header.key[:12],
             )  # fmt: skip
@@ -199,7 +198,7 @@ class CheckedLookup(Lookup):
         with suppressed(OSError, ValueError):
             if self._on_trial().condemn(entry) or (not entry.layer and self._store.remove(entry.path)):
                 done = "it is set aside (nbcache quarantine lists it)"
-        _log.warning(
+        log.warning(
             "NBCACHE_CHECK: Numba compiles %s %s to other code than the entry %s has, built by nbcache %s; what was "
             "compiled is used, and %s. Please report it",
             unit.name, unit.signature_text, entry.header.key[:12], entry.header.extra.get("nbcache", "?"), done,

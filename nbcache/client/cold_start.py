@@ -10,9 +10,9 @@ another toolchain, where what is missing takes long by itself, and where this pr
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
+from nbcache.client.logs import log
 from nbcache.config import AUTO_JOBS, Settings
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import opened, os, time
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from nbcache.protocol.profiles import Profile
     from nbcache.store.directory import Store
 
-_log = logging.getLogger("nbcache")
 LEAST_SECONDS: Final = 2.0
 """How long all of a profile takes for which it is worth to ask others [s]."""
 WORTH_SECONDS: Final = 1.0
@@ -117,9 +116,9 @@ class ColdStart:
                 for lane in range(lanes)
             ]  # fmt: skip
         except UnaskableError as exc:
-            _log.info("%s can't be built ahead: %s", profile.head.program, exc)
+            log.info("%s can't be built ahead: %s", profile.head.program, exc)
             return []
-        _log.info(
+        log.info(
             "%s: much of what it needs is missing; %d workers were asked for the %d functions of its profile (%.0f s)",
             profile.head.program, lanes, len(profile.units), profile.seconds,
         )  # fmt: skip
@@ -131,7 +130,7 @@ class ColdStart:
         if helper.detached(_SERVE, ["serve", *options], _START_SECONDS):
             self._started = time.monotonic()
         else:
-            _log.info("no helper can be started here for NBCACHE_JOBS")
+            log.info("no helper can be started here for NBCACHE_JOBS")
 
     def is_in_vain(self, is_there: Callable[[], bool]) -> bool:
         """Whether a helper was started that should give signs of life by now, and none *is there*.
@@ -146,7 +145,7 @@ class ColdStart:
         if time.monotonic() - self._started <= LATE_SECONDS:
             return False
         self._started = None
-        _log.info(
+        log.info(
             "the helper that was started for NBCACHE_JOBS doesn't begin; nbcache serve --helper --dir %s says why",
             self._store.path,
         )

@@ -5,11 +5,11 @@ Waiting for them never takes longer than :mod:`nbcache.client.waiting_account` a
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from nbcache import other_processes
 from nbcache.client import waiting_account
+from nbcache.client.logs import log
 from nbcache.client.waiting_account import Patience, Wait
 from nbcache.process import os, time
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from nbcache.store.directory import Store
     from nbcache.store.locks import Lease
 
-_log = logging.getLogger("nbcache")
 _POLL_SECONDS: Final = (0.005, 0.1)
 _SELDOM: Final = 0.02
 _SELDOM_SECONDS: Final = 0.5
@@ -183,7 +182,7 @@ class Elsewhere:
         """Wait until somebody's lease is over or their entry is there, whichever is first; (None, None) if neither."""
         if wait.left <= 0 or self._is_stuck():
             return None, None
-        _log.info("%s: waiting for another process that is building it", unit.name)
+        log.info("%s: waiting for another process that is building it", unit.name)
         pause, longest = _POLL_SECONDS
         watch = waiting_account.Watch(lambda: self._progress_of(unit.key))
         pace = waiting_account.Pace(self._expected.get((unit.name, unit.signature_text)))
@@ -203,7 +202,7 @@ class Elsewhere:
             lease = self._store.lease(unit.key)
             if lease is not None:
                 return lease, None
-        _log.info("%s: stopped waiting for the process that is building it", unit.name)
+        log.info("%s: stopped waiting for the process that is building it", unit.name)
         self._given_up = unit.key
         return None, None
 
@@ -293,19 +292,19 @@ class Daemons:
         try:
             request = request_for(unit)
         except UnaskableError as exc:
-            _log.info("%s can't be requested from a daemon: %s", unit.name, exc)
+            log.info("%s can't be requested from a daemon: %s", unit.name, exc)
             return False
         known = spool.failure(self._store.path, unit.key, request.scope)
         if known is not None:
-            _log.info("%s is not requested, because building it failed before: %s", unit.name, known.reason)
+            log.info("%s is not requested, because building it failed before: %s", unit.name, known.reason)
             return False
         path = spool.submit(self._store.path, request)
         if path is None:
-            _log.info("%s can't be requested from a daemon: the requests directory can't be written", unit.name)
+            log.info("%s can't be requested from a daemon: the requests directory can't be written", unit.name)
             return False
         if not self._patience.is_wanted and not any(each.finished for each in self._asked()):
             # It has to start an interpreter and import Numba first, which takes longer than it would be waited for.
-            _log.info("%s: compiling it, because the daemon that was asked has built nothing yet", unit.name)
+            log.info("%s: compiling it, because the daemon that was asked has built nothing yet", unit.name)
             self._told = frozenset(each.process for each in self._alive)
             return False
         return self._wait(unit, path, request.scope, wait)
@@ -349,7 +348,7 @@ class Daemons:
 
         pause, longest = _ASK_SECONDS
         before, quiet = self._store.stamp(unit.key), time.monotonic()
-        _log.info("%s: waiting for a daemon that was asked for it", unit.name)
+        log.info("%s: waiting for a daemon that was asked for it", unit.name)
         watch = waiting_account.Watch(lambda: (self.spent(unit.key, scope), None))
         while spool.waits(path):
             if self._store.stamp(unit.key) == before:
@@ -357,11 +356,11 @@ class Daemons:
             elif wait.left <= 0 or time.monotonic() - quiet > UNANSWERED_SECONDS:
                 break
             if wait.left <= 0:
-                _log.info("%s: no daemon answered in time", unit.name)
+                log.info("%s: no daemon answered in time", unit.name)
                 self._give_up()
                 return False
             if self._delay() is None:
-                _log.info("%s: the daemon that was asked is no longer alive", unit.name)
+                log.info("%s: the daemon that was asked is no longer alive", unit.name)
                 return False
             wait.sleep(pause)
             pause = min(pause * 1.2, longest)
@@ -371,5 +370,5 @@ class Daemons:
         spool.withdraw(path)
         known = spool.failure(self._store.path, unit.key, scope)
         if known is not None:
-            _log.info("%s was not built by the daemon: %s", unit.name, known.reason)
+            log.info("%s was not built by the daemon: %s", unit.name, known.reason)
         return known is None

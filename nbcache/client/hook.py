@@ -206,12 +206,10 @@ def _may_be_tried(settings: Settings) -> bool:
     """Whether nbcache may run under this Python; that it may not is said if it was to run."""
     problem = None if settings.unverified else pythons.problem()
     if problem is not None and settings.dir is not None and not settings.disable:
-        import logging
-
         from nbcache.client import logs
 
         logs.configure(settings)
-        logging.getLogger("nbcache").warning("nbcache stays off: %s", problem)
+        logs.log.warning("nbcache stays off: %s", problem)
     return problem is None
 
 

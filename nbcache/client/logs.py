@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from io import TextIOWrapper
+from typing import Final
 
+from nbcache.config import Settings
 from nbcache.process import os
 
-if TYPE_CHECKING:
-    from io import TextIOWrapper
-
-    from nbcache.config import Settings
-
+log: Final = logging.getLogger("nbcache")
 _said: set[str] = set()
 _MODE = 0o666
 _PRIORITIES: Final = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
@@ -22,26 +20,25 @@ _PRIORITIES: Final = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL
 
 def configure(settings: Settings) -> None:
     """Apply NBCACHE_LOG and NBCACHE_LOG_FILE.  A program that configures logging itself keeps its say."""
-    logger = logging.getLogger("nbcache")
-    logger.addFilter(_plain)
+    log.addFilter(_plain)
     if settings.sources.get("log", "default") != "default":
-        logger.setLevel(settings.log)
-        if logging.getLevelName(settings.log) < logging.WARNING and not logger.hasHandlers() and not settings.log_file:
+        log.setLevel(settings.log)
+        if logging.getLevelName(settings.log) < logging.WARNING and not log.hasHandlers() and not settings.log_file:
             handler = logging.StreamHandler()
-            _add(logger, handler)
+            _add(handler)
             from nbcache import environ
 
             if environ.standard_error_is_the_journal():
                 handler.setFormatter(_JournalFormatter("%(message)s"))
-    elif logger.level == logging.NOTSET:  # else it would be the root's, which programs set to hear of themselves
-        logger.setLevel(settings.log)
+    elif log.level == logging.NOTSET:  # else it would be the root's, which programs set to hear of themselves
+        log.setLevel(settings.log)
     if settings.log_file:
         import nbcache.regular_files  # noqa: F401  where it can't be opened, nbcache stays off, and no line of the log raises
 
         try:
-            _add(logger, _LogFile(settings.log_file, encoding="utf-8", delay=True, errors="backslashreplace"))
+            _add(_LogFile(settings.log_file, encoding="utf-8", delay=True, errors="backslashreplace"))
         except OSError as exc:
-            logger.warning("NBCACHE_LOG_FILE=%s can't be used: %s", settings.log_file, exc.strerror)
+            log.warning("NBCACHE_LOG_FILE=%s can't be used: %s", settings.log_file, exc.strerror)
 
 
 def _plain(record: logging.LogRecord) -> bool:
@@ -106,13 +103,13 @@ class _LogFile(logging.FileHandler):
                 sys.stderr.write(f"NBCACHE_LOG_FILE={self.baseFilename} can't be written: {error.strerror}\n")
 
 
-def _add(logger: logging.Logger, handler: logging.Handler) -> None:
+def _add(handler: logging.Handler) -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s nbcache[%(process)d] %(levelname)s %(message)s"))
-    logger.addHandler(handler)
+    log.addHandler(handler)
 
 
-def once(logger: logging.Logger, level: int, message: str, *args: object) -> None:
+def once(message: str, *args: object, level: int = logging.WARNING) -> None:
     """Log at *level* the first time, at DEBUG after that: a full disk is one line, not thousands."""
     first = message not in _said
     _said.add(message)
-    logger.log(level if first else logging.DEBUG, message, *args)
+    log.log(level if first else logging.DEBUG, message, *args)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from nbcache.client import logs
+from nbcache.client.logs import once
 from nbcache.glue.hooks import deferring
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from nbcache.store.directory import Store
     from nbcache.store.entry import Entry, Header
     from nbcache.store.layers import Place
-
-_log = logging.getLogger("nbcache")
 
 
 class Places:
@@ -100,7 +98,7 @@ class Places:
 
 def _refusal(level: int) -> Callable[[Place, str], None]:
     """What says, once, that a layer isn't used."""
-    return lambda place, reason: logs.once(_log, level, "the layer %s is not used: %s", place.name, reason)
+    return lambda place, reason: once("the layer %s is not used: %s", place.name, reason, level=level)
 
 
 def _is_strict(header: Header) -> bool:

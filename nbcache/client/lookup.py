@@ -11,7 +11,7 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from nbcache.client import logs
+from nbcache.client.logs import log, once
 from nbcache.client.look_up_order import Places
 from nbcache.glue import own_attributes
 from nbcache.glue.entries import load
@@ -22,7 +22,7 @@ from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.overloads import effects
 from nbcache.glue.overloads.uses import resolved
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.store import found_entries as _found  # noqa: F401  imported while the cache wakes, and not within a look-up
 from nbcache.store import reasons
 from nbcache.store.entry import BESIDE, DAMAGED, Entry
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from nbcache.keyring import Group
     from nbcache.store.directory import Store
 
-_log = logging.getLogger("nbcache")
 _ONLY_FOR_MISSES = (
     *("nbcache.client." + name for name in ("elsewhere", "recording", "saving", "waiting_account")),
     *(
@@ -88,7 +87,7 @@ class Found:
                 from nbcache.glue.capture.diagnostics import repeat
             except Exception as raised:  # noqa: BLE001  no descriptor to import it with, say
                 let_pass(raised)
-                _log.debug("traceback of the internal error", exc_info=True)
+                log.debug("traceback of the internal error", exc_info=True)
             else:
                 _forget_shown()
                 repeat(self.caveats)
@@ -220,7 +219,7 @@ class Lookup:
             caveats.extend(_whose(warned_of, unit.key))
             self._count(unit, entry)
             unit.forget()
-            _log.debug("hit: %s %s", unit.name, unit.signature_text)
+            log.debug("hit: %s %s", unit.name, unit.signature_text)
             return result
 
         found = self._first(unit, take, waited=waited)
@@ -243,7 +242,7 @@ class Lookup:
         if entry.digest in self._dropped:
             return
         self._dropped.add(entry.digest)
-        try:
+        with suppressed(Exception):  # a handler of the program's may raise what it likes
             there = (found for found in self._store.find(entry.header.key) if found.digest == entry.digest)
             gone = not entry.layer and any(self._store.remove(found.path) for found in there)
             what = "it was removed" if gone else "it can't be removed by this process"
@@ -251,9 +250,7 @@ class Lookup:
             if entry.used:  # else the look-up that meets it says so
                 self._counters.miss(DAMAGED)
                 level = logging.WARNING
-            logs.once(_log, level, "the entry of %s is damaged; %s", entry.header.function, what)
-        except Exception as raised:  # noqa: BLE001  a handler of the program's may raise what it likes
-            let_pass(raised)
+            once("the entry of %s is damaged; %s", entry.header.function, what, level=level)
 
     def loaded(self, owner: Any, entry_point: Any) -> Any:
         """Nothing more is loaded for *owner*: return what is to be called in the place of *entry_point*."""
@@ -359,7 +356,7 @@ class Lookup:
             self._trials.loaded()
         if found.result is None:
             for reason in rejected:
-                _log.info("skipped an entry of %s %s: %s", unit.name, unit.signature_text, reason)
+                log.info("skipped an entry of %s %s: %s", unit.name, unit.signature_text, reason)
                 found.reason = reason
         return found
 
@@ -374,7 +371,7 @@ class Lookup:
         if not self._on_trial().begin(entry, waits=waits):
             self.condemned.add(entry.header.key)
             function = entry.header.function
-            logs.once(_log, logging.WARNING, "skipped an entry of %s because programs crashed with it", function)
+            once("skipped an entry of %s because programs crashed with it", function)
             return True
         return False
 
@@ -413,8 +410,8 @@ class Lookup:
             deferring.put_off(self._maker, _ONLY_FOR_MISSES)
         unit.forget()
         self._count(unit, entry)
-        if _log.isEnabledFor(logging.DEBUG):  # spelling a signature takes longer than asking
-            _log.debug("hit: %s %s", unit.name, unit.signature_text)
+        if log.isEnabledFor(logging.DEBUG):  # spelling a signature takes longer than asking
+            log.debug("hit: %s %s", unit.name, unit.signature_text)
         is_promised = bool(meta.caveats) and self._history.promises(unit)  # few have any, and it takes a while to tell
         past_of(unit.owner).consulted[unit.args] = consulted
         outer = self._frames.top()

@@ -19,16 +19,14 @@ import json
 import stat
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from nbcache.counting import program
 from nbcache.descriptors import out_of_the_way
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import closing, os, time
 from nbcache.store import layout, reasons
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 AT_ONCE: Final = reasons.MAX_KEYS
 """How many writes a process makes whenever something is counted."""

@@ -8,30 +8,26 @@ that is killed, at most the later half is missing.
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 import sys
 import threading
+from collections.abc import Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from nbcache.client.logs import log
+from nbcache.counting import Counters
+from nbcache.glue.capture.compilations import Frame
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.units import Unit as KeyedUnit
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.protocol import profiles, requests, sources
 from nbcache.protocol.profiles import Head, Profile, Unit
+from nbcache.protocol.requests import Request
+from nbcache.store.directory import Store
 from nbcache.store.usage import SELF_TEST
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nbcache.counting import Counters
-    from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.units import Unit as KeyedUnit
-    from nbcache.protocol.requests import Request
-    from nbcache.store.directory import Store
-
-_log = logging.getLogger("nbcache")
 LEAST_SECONDS: Final = 1.0
 """From how much compiling on a profile is written [s]."""
 BY_VALUE_SECONDS: Final = 0.5
@@ -135,7 +131,7 @@ class Profiler:
             head = Head(what, {}, self._maker.conditions.summary(), time.time(), name, os.geteuid())
             merged = profiles.merged(old, head, units, list(self._counters.hits))
             if not profiles.write(self._store.path, name, merged, self._sources(merged)):
-                _log.debug("the profile of %s can't be written", what)
+                log.debug("the profile of %s can't be written", what)
 
     def _sources(self, profile: Profile) -> bytes:
         """How this process would ask for its profile, and which files it has imported: for who builds it unasked."""

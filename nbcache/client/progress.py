@@ -76,11 +76,10 @@ class Progress:
 
     @staticmethod
     def _width() -> int:
-        try:
+        with suppressed(OSError, AttributeError, ValueError):
             # A terminal that says nothing of itself has no columns.
             return max(20, (os.get_terminal_size(2).columns or _WIDEST) - 1)
-        except (OSError, AttributeError, ValueError):
-            return _WIDEST
+        return _WIDEST
 
     @staticmethod
     def _write(text: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from nbcache import setting_syntax
+from nbcache.client.logs import log
 from nbcache.errors import PublicationError
 from nbcache.protocol import manifests
 from nbcache.store import fetching, layout
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from nbcache.store.directory import Store
     from nbcache.store.entry import Entry
     from nbcache.store.publication import Publication
-
-_log = logging.getLogger("nbcache")
 
 
 def publish(
@@ -154,7 +152,7 @@ def _take(name: str, found: Proof) -> None:
     if found.problem is not None:
         raise PublicationError(name, f"it does not run without Numba: {found.problem}")
     if found.doubtful is not None:
-        _log.warning("%s was published, but a call with made-up arguments did not come back: %s", name, found.doubtful)
+        log.warning("%s was published, but a call with made-up arguments did not come back: %s", name, found.doubtful)
 
 
 def _by_attribute(name: str, functions: Any) -> Mapping[str, Any]:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from nbcache import regular_files
-from nbcache.client import logs
+from nbcache.client.logs import log, once
+from nbcache.counting import Counters
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.units import Unit
 from nbcache.process import os
+from nbcache.protocol.profiles import Head
 from nbcache.protocol.requests import BadRequestError, Request
 from nbcache.store import reasons
 
-if TYPE_CHECKING:
-    from nbcache.counting import Counters
-    from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.units import Unit
-    from nbcache.protocol.profiles import Head
-
-_log = logging.getLogger("nbcache")
 _MODE = 0o644
 
 
@@ -39,7 +36,7 @@ def sum_up(path: str, counters: Counters) -> None:
     try:
         regular_files.append(path, json.dumps(line).encode() + b"\n", _MODE)
     except OSError as exc:
-        logs.once(_log, logging.WARNING, "NBCACHE_STATS_LOG=%s can't be written: %s", path, exc.strerror or exc)
+        once("NBCACHE_STATS_LOG=%s can't be written: %s", path, exc.strerror or exc)
 
 
 def noted(unit: Unit, counters: Counters | None) -> Request | None:
@@ -60,7 +57,7 @@ def _requested(unit: Unit, counters: Counters | None = None, *, quietly: bool = 
     try:
         return request_for(unit, explain=False, **limits)
     except UnaskableError as exc:
-        _log.log(
+        log.log(
             logging.DEBUG if quietly else logging.INFO,
             "%s can't be requested from another process: %s",
             unit.name,
@@ -80,7 +77,7 @@ def append(path: str, unit: Unit) -> None:
         regular_files.append(path, request.line() + b"\n", _MODE)
     except (OSError, BadRequestError) as exc:
         what = getattr(exc, "strerror", None) or exc
-        logs.once(_log, logging.WARNING, "the warm list NBCACHE_RECORD=%s can't be written: %s", path, what)
+        once("the warm list NBCACHE_RECORD=%s can't be written: %s", path, what)
 
 
 def request_for(unit: Unit, *, explain: bool = True, by_value: bool = True, most: int | None = None) -> Request:

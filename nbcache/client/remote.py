@@ -7,22 +7,18 @@ miss like any other. Nothing here has threads or open descriptors, so a process 
 
 from __future__ import annotations
 
-import logging
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from nbcache.client import logs
+from nbcache.client.logs import once
+from nbcache.config import Settings
+from nbcache.counting import Counters
 from nbcache.process import os, time
 from nbcache.protocol import helper
+from nbcache.protocol.helper import Answer
 from nbcache.records import Record
 from nbcache.store import reasons
 
-if TYPE_CHECKING:
-    from nbcache.config import Settings
-    from nbcache.counting import Counters
-    from nbcache.protocol.helper import Answer
-
-_log = logging.getLogger("nbcache")
 LOOKUP_SECONDS: Final = 1.0
 PROCESS_SECONDS: Final = 1.4
 """Less than the two seconds that a broken cache may cost in all: asking and storing what is compiled costs as well."""
@@ -111,11 +107,9 @@ class Remote:
             return reasons.REMOTE_FAILED
         if answer.state == helper.REFUSED:
             self._counters.error(f"{reasons.REMOTE}: entries were refused")
-            logs.once(_log, logging.WARNING, "an entry of the remote cache was refused: %s", answer.why)
+            once("an entry of the remote cache was refused: %s", answer.why)
         return answer.state
 
     def _complain(self, why: str) -> None:
         self._counters.error(f"{reasons.REMOTE}: {why}")
-        logs.once(
-            _log, logging.WARNING, "the remote cache can't be used; compiling what is not in the local store: %s", why
-        )
+        once("the remote cache can't be used; compiling what is not in the local store: %s", why)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import logging
 from typing import TYPE_CHECKING, Any
 
 from nbcache import __version__, config
-from nbcache.client import logs
+from nbcache.client.logs import log, once
 from nbcache.passing_exceptions import let_pass
 from nbcache.process import os, time
 from nbcache.store import first_askers, reasons
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from nbcache.glue.overloads.uses import Uses
     from nbcache.protocol.requests import Request
     from nbcache.store.directory import Store
-
-_log = logging.getLogger("nbcache")
 
 
 class Saving:
@@ -77,7 +74,7 @@ class Saving:
             except Exception as raised:  # noqa: BLE001  what is noted is of use to others; the entry is of use without it
                 let_pass(raised)
                 self._counters.error("profile")
-                _log.debug("%s can't be noted in a profile", unit.name, exc_info=True)
+                log.debug("%s can't be noted in a profile", unit.name, exc_info=True)
             self._publish(unit, frame.build, seconds, packed)
         return packed is not None
 
@@ -213,7 +210,7 @@ class Saving:
         self._lookup.stays_open(unit)
         self._counters.uncacheable(reason, unit.name)
         # Of all reasons this one is found nowhere in the source of the function.
-        say = _log.info if reason.startswith(CHANGED) else _log.debug
+        say = log.info if reason.startswith(CHANGED) else log.debug
         say("%s can't be cached: %s", unit.name, reason)
         return None
 
@@ -305,7 +302,7 @@ class Saving:
             self._offer(unit.key)
         else:
             self._counters.error("publish")
-            logs.once(_log, logging.WARNING, "%s could not be stored: %s", unit.name, published.reason)
+            once("%s could not be stored: %s", unit.name, published.reason)
 
     def _offer(self, key: str) -> None:
         remote = self._lookup.remote()

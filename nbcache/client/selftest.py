@@ -17,9 +17,10 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache import config
+from nbcache.config import Settings
 from nbcache.one_line import one_line
 from nbcache.protocol import heartbeats, spool
 from nbcache.protocol.requests import Request
@@ -27,9 +28,6 @@ from nbcache.store import layout, reasons
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
 from nbcache.store.usage import SELF_TEST
-
-if TYPE_CHECKING:
-    from nbcache.config import Settings
 
 TIDY_SECONDS: Final = 0.4
 """What is kept for saying what is wrong, and for cleaning up [s]."""

@@ -7,14 +7,13 @@ nothing is waited for longer than `nbcache.client.waiting_account` allows.
 from __future__ import annotations
 
 import functools
-import logging
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from nbcache.client import logs
+from nbcache.client.logs import log, once
 from nbcache.client.open_files import Journal
 from nbcache.counting import Counters
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
 from nbcache.store import reasons
 
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from nbcache.store.entry import Entry
 
     U = TypeVar("U", bound=Unit)
-
-_log = logging.getLogger("nbcache")
 
 
 class ClientSession:
@@ -165,7 +162,7 @@ class ClientSession:
         """An overload that a hit promised, and what it was made from is no more: open a frame; better than none."""
         from nbcache.glue.identity.dispatcher_past import lose
 
-        _log.info(
+        log.info(
             "%s: compiling an overload that a loaded function relied on and that can no longer be loaded", unit.name
         )
         if not missed.is_checked:
@@ -387,7 +384,7 @@ class ClientSession:
         """Count what has no identity, and of which there may be no unit; return why."""
         reason, name = str(why), what if unit is None else unit.name
         self.counters.uncacheable(reason, name)
-        _log.debug("%s can't be cached: it depends on %s", name, reason)
+        log.debug("%s can't be cached: it depends on %s", name, reason)
         return reason
 
     def record(self, unit: Unit) -> None:
@@ -402,11 +399,9 @@ class ClientSession:
         """Count an exception of ours, which is being handled, and say so once; what keeps it from that is no matter."""
         name = getattr(unit, "name", "a function")
         self.counters.error(f"fault while {doing}")
-        try:
-            logs.once(_log, logging.WARNING, "internal error while %s %s; compiling without the cache", doing, name)
-            _log.debug("traceback of the internal error", exc_info=True)
-        except Exception as raised:  # noqa: BLE001  a handler of the program's may raise what it likes
-            let_pass(raised)
+        with suppressed(Exception):  # a handler of the program's may raise what it likes
+            once("internal error while %s %s; compiling without the cache", doing, name)
+            log.debug("traceback of the internal error", exc_info=True)
 
     @contextmanager
     def faults(self, doing: str, unit: Unit | RuntimeUnit | None = None) -> Iterator[None]:
@@ -431,7 +426,7 @@ class ClientSession:
             self._finish()
         except Exception as raised:  # noqa: BLE001  Python would print it among what the program says
             let_pass(raised)
-            _log.debug("traceback of the internal error", exc_info=True)
+            log.debug("traceback of the internal error", exc_info=True)
 
     def _finish(self) -> None:
         self.lookup.finish()

@@ -16,16 +16,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache.client.open_files import KeptFile
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.store import first_calls, layout, quarantine, user_directories
-
-if TYPE_CHECKING:
-    from nbcache.store.directory import Store
-    from nbcache.store.entry import Entry
+from nbcache.store.directory import Store
+from nbcache.store.entry import Entry
 
 LOOK_SECONDS: Final = 10.0
 """How long what other users crashed with is believed to be all [s]."""

@@ -25,17 +25,14 @@ allowance then.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache import other_processes
+from nbcache.config import Settings
+from nbcache.counting import Counters
 from nbcache.process import os, time
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.config import Settings
-    from nbcache.counting import Counters
 
 FLOOR_SECONDS: Final = 0.2
 """What may be waited in vain in any process [s]."""

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 import os
 import threading
 import time
@@ -28,10 +27,10 @@ from contextlib import suppress
 from typing import Final
 
 from nbcache.file_trust import Trust
+from nbcache.one_line import log
 from nbcache.process import closing
 from nbcache.store import first_askers, opened
 
-_log = logging.getLogger("nbcache")
 MAX_SIZE: Final = 8 << 20
 """How large the newest file grows [bytes]."""
 KEPT: Final = 4
@@ -62,7 +61,7 @@ class Audit:
             except OSError as error:
                 if not self._told:
                     self._told = True
-                    _log.warning("the audit log in %s can't be written: %s", self._directory, error.strerror or error)
+                    log.warning("the audit log in %s can't be written: %s", self._directory, error.strerror or error)
 
     def _write(self, name: str, line: bytes) -> None:
         # Each time, and by the path that was judged: in a directory of somebody else's, such a file may be any of ours.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -24,11 +23,11 @@ from nbcache.daemon.shared_parts import Commons, Sparing
 from nbcache.daemon.whose_turn import Job
 from nbcache.errors import NbcacheError
 from nbcache.metrics import meter
+from nbcache.one_line import log
 from nbcache.protocol import spool
 from nbcache.store import quarantine, reasons
 from nbcache.store.usage import SELF_TEST
 
-_log = logging.getLogger("nbcache")
 ATTEMPTS: Final = 2
 """How often a job is tried whose process ended without a word."""
 START_SECONDS: Final = 0.1
@@ -50,7 +49,7 @@ class Building:
         self._pools = Pools(self._make_pool)
         self._judging = Judging(wake)
         self._uids = Uids(commons.options.uids)
-        self._failures_said = Sparing(_log, MAX_FAILURES_SAID)
+        self._failures_said = Sparing(log, MAX_FAILURES_SAID)
         self._remote = Remote(lambda: commons.settings, commons.problems)
         most = commons.options.limits.result
         self._publisher = Publisher(
@@ -177,7 +176,7 @@ class Building:
         )  # fmt: skip
         exposed = exposure(address)
         if exposed is not None:
-            _log.warning("%s", exposed)
+            log.warning("%s", exposed)
         farm.start()
         return farm
 
@@ -260,14 +259,14 @@ class Building:
                     housekeeping.approve(self._commons.store, request.key, request.uid, since)
                 to_blame, reason = failures.RESOURCES, None if held else job_functions.UNPUBLISHED
         except FarmError as error:
-            _log.warning("%s: %s; it waits for another worker", request.what, error)
+            log.warning("%s: %s; it waits for another worker", request.what, error)
             job.attempts -= 1
             job.let_go()
             return
         except CrashError as error:
             if job.attempts < ATTEMPTS and not (farmed and isinstance(error, InterpreterError)):
                 self._commons.meter.job(meter.CRASHED, time.monotonic() - job.started)
-                _log.warning("%s: %s; trying once more", request.what, error)
+                log.warning("%s: %s; trying once more", request.what, error)
                 job.let_go()
                 return
             reason = str(error)
@@ -278,7 +277,7 @@ class Building:
         if reason is not None and failures.tells_scarcity(reason):
             to_blame = failures.RESOURCES
         if farmed and to_blame == failures.ENVIRONMENT and not self._commons.options.farm_waits:
-            _log.info("%s can't be built on the farm: %s", request.what, reason)
+            log.info("%s can't be built on the farm: %s", request.what, reason)
             job.stays = True
             job.let_go()
             return
@@ -297,7 +296,7 @@ class Building:
             self._give_up(job)
             return
         if reason is None:
-            _log.info("built %s for %s", what, request.host)
+            log.info("built %s for %s", what, request.host)
             spool.forget_failure(commons.store.path, request.key, request.scope)
         else:
             self._failures_said.warning(request.key, "could not build %s: %s", what, reason)
@@ -315,7 +314,7 @@ class Building:
 
     def _finish_test(self, job: Job, reason: str | None) -> None:
         # Probes come every few seconds: neither history nor log is about them, and nothing of theirs is kept.
-        _log.debug("self-test: %s", reason)
+        log.debug("self-test: %s", reason)
         if reason is not None:
             # Whose name is what who asked says: to others it is no word.
             spool.failed(self._commons.store.path, job.request, reason, job.attempts, scope=job.request.scope)

@@ -16,7 +16,6 @@ says why. Another bridge is started after :data:`FIRST_PAUSE`, then less and les
 
 from __future__ import annotations
 
-import logging
 import secrets
 import subprocess
 import sys
@@ -34,11 +33,10 @@ from nbcache.daemon.pool import MODULES, Confining, ForkingPool, Limits, name_of
 from nbcache.daemon.publisher import Publisher, Ticket
 from nbcache.daemon.supervisor import Interpreter
 from nbcache.grammar import Malformed, number, text, up_to
-from nbcache.one_line import one_line
+from nbcache.one_line import log, one_line
 from nbcache.secret import revealed
 from nbcache.store.directory import Store
 
-_log = logging.getLogger("nbcache")
 FIRST_PAUSE: Final = 2.0
 """How soon another bridge is started after one ended [s]; twice as long after each that came to nothing."""
 LONGEST_PAUSE: Final = 60.0
@@ -91,7 +89,7 @@ class Bridge(Interpreter):
             self._changed()
         elif "refused" in said and self._refused < MAX_REFUSED:
             self._refused += 1
-            _log.warning("the farm does without %s", one_line(str(said["refused"])[:1000]))
+            log.warning("the farm does without %s", one_line(str(said["refused"])[:1000]))
         elif "problem" in said:
             self.problem = one_line(str(said["problem"])[:300])
         elif "unconfined" in said:
@@ -248,7 +246,7 @@ class Farm(ForkingPool):
         # Each further bridge says it as well, and a cluster that is away has many.
         if not self._is_told:
             self._is_told = True
-            _log.warning("the bridge to the farm can't be confined as it should be: %s", why)
+            log.warning("the bridge to the farm can't be confined as it should be: %s", why)
 
     def _counted(self) -> None:
         bridge = self._bridge()
@@ -265,7 +263,7 @@ class Farm(ForkingPool):
         if before[0] and not slots:
             self._fail(str(problem))
         elif slots and before[0] != slots:
-            _log.info("the farm %s can run %d jobs at once", self.address, slots)
+            log.info("the farm %s can run %d jobs at once", self.address, slots)
         if before != (slots, problem):
             self._changed()
 

@@ -7,7 +7,6 @@ say so in a file of his own, and the owner's daemon does the rest.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -16,7 +15,7 @@ from typing import Final
 
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.shared_parts import Commons, Stock
-from nbcache.one_line import one_line
+from nbcache.one_line import log, one_line
 from nbcache.protocol import heartbeats, requests, spool
 from nbcache.protocol.requests import Request
 from nbcache.store import evict, first_askers, layout, listing, pins, quarantine, upkeep, usage_sums
@@ -25,7 +24,6 @@ from nbcache.store.entry import Entry
 from nbcache.store.quarantine import Suspect
 from nbcache.store.usage import SELF_TEST
 
-_log = logging.getLogger("nbcache")
 TURN_SECONDS: Final = 5.0
 """How often the store is counted on [s]."""
 BUDGET: Final = 0.5
@@ -138,7 +136,7 @@ class Housekeeping:
 
         upkeep.gc(store, limit, dry_run=False, removed=removed)
         if gone:
-            _log.info("evicted %d entries to stay below the size limit; freed %d bytes", len(gone), sum(gone))
+            log.info("evicted %d entries to stay below the size limit; freed %d bytes", len(gone), sum(gone))
 
     def _sweep(self) -> None:
         store = self._commons.store
@@ -228,7 +226,7 @@ def _have_rebuilt(store: Store, found: Entry, suspect: Suspect, audit: Audit, as
         asked(request)
     what = "the next program that needs it builds it" if request is None else "a daemon builds it again"
     name = one_line(header.function)
-    _log.warning("removed the entry of %s because %d programs crashed with it; %s", name, suspect.crashes, what)
+    log.warning("removed the entry of %s because %d programs crashed with it; %s", name, suspect.crashes, what)
 
 
 def _request(found: Entry) -> Request | None:

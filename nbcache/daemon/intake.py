@@ -16,7 +16,6 @@ That the kernel tells when something arrives (:mod:`nbcache.daemon.intake`) is a
 from __future__ import annotations
 
 import heapq
-import logging
 import os
 import time
 from collections import defaultdict, deque
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from watchdog.events import FileSystemEventHandler
 from watchdog.observers import Observer
 
+from nbcache.one_line import log
 from nbcache.protocol import spool
 from nbcache.protocol.spool import Waiting
 from nbcache.store import layout, locks, user_directories
@@ -266,7 +266,6 @@ def _arrival(root: str, path: str) -> Waiting | None:
     return Waiting(path, int(owner)) if owner.isdecimal() else None
 
 
-_log = logging.getLogger("nbcache")
 MAX_WATCHED: Final = 30
 """How many directories are watched besides the first; a user has 128 watches on most systems."""
 
@@ -325,7 +324,7 @@ class Watch:
             observer.schedule(self._teller, path, recursive=False)
             observer.start()
         except OSError as error:
-            _log.warning("%s can't be watched (%s); listing it every second instead", path, error.strerror)
+            log.warning("%s can't be watched (%s); listing it every second instead", path, error.strerror)
             return
         self._observer = observer
 

@@ -16,9 +16,8 @@ from nbcache.daemon import linux_calls
 from nbcache.daemon.channel import Channel
 from nbcache.daemon.publisher import Ticket
 from nbcache.errors import NbcacheError
-from nbcache.one_line import one_line
+from nbcache.one_line import log, one_line
 
-_log = logging.getLogger("nbcache")
 MAX_SAID: Final = 16 << 10
 """How much of a job's standard error goes to the log [bytes]."""
 _LEVELS: Final = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
@@ -90,7 +89,7 @@ class Errors:
             text = line.decode("utf-8", "backslashreplace")
             level = _LEVEL.fullmatch(text)
             self.last = one_line(level[2] if level else text)
-            _log.log(_LEVELS[level[1]] if level else logging.INFO, "%s says: %s", self._who, self.last)
+            log.log(_LEVELS[level[1]] if level else logging.INFO, "%s says: %s", self._who, self.last)
         return bool(part)
 
 

@@ -6,7 +6,6 @@ somebody else's request finds no worker free. It ends after what it is compiling
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 import time
@@ -18,11 +17,11 @@ from nbcache.daemon import whose_turn
 from nbcache.daemon.pool import CrashError, JobError
 from nbcache.daemon.whose_turn import Job
 from nbcache.errors import NbcacheError
+from nbcache.one_line import log
 from nbcache.protocol import profiles
 from nbcache.protocol.requests import Request
 from nbcache.store.directory import Store
 
-_log = logging.getLogger("nbcache")
 SHARE: Final = 0.5
 """Which part of a job's time a lane takes before it lets another job go on with the profile."""
 ATTEMPTS: Final = 3
@@ -89,9 +88,9 @@ def goes_on(job: Job, future: Future[Any]) -> bool:
     except JobError as error:
         built, more, problem = 0, False, str(error)
     if problem is not None:
-        _log.info("%s: %.300s", job.request.what, problem)
+        log.info("%s: %.300s", job.request.what, problem)
     else:
-        _log.info("built %d functions of %s for %s", built, job.request.what, job.request.host)
+        log.info("built %d functions of %s for %s", built, job.request.what, job.request.host)
     if not job.unasked:
         job.asked = time.monotonic()
     return more and job.attempts < ATTEMPTS and (job.unasked or any(map(os.path.lexists, job.paths)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import logging
 import os
 import select
 import subprocess
@@ -31,11 +30,11 @@ from nbcache.daemon.publisher import MAX_BYTES, Publisher, Ticket
 from nbcache.daemon.scratch import Scratch
 from nbcache.daemon.supervisor import Interpreter, started_in_time
 from nbcache.file_trust import Trust
+from nbcache.one_line import log
 from nbcache.store import reasons
 
 __all__ = ["Confining", "CrashError", "ForkingPool", "InterpreterError", "JobError", "Limits", "Pools"]
 
-_log = logging.getLogger("nbcache")
 MODULES: Final = os.path.dirname(os.path.dirname(os.path.abspath(nbcache.__file__)))
 """Where this process has nbcache from."""
 _BEGIN: Final = f"import sys; sys.path.append({{!r}}); from {interpreter_boot.__name__} import main; main()"
@@ -197,7 +196,7 @@ class ForkingPool:
             while not self._ending and (not self._closed or self._is_busy):
                 self._turn()
         except Exception as error:  # noqa: BLE001  whoever waits has to hear of it
-            _log.exception("internal error while supervising jobs; the jobs of one interpreter fail")
+            log.exception("internal error while supervising jobs; the jobs of one interpreter fail")
             self._fail(f"{reasons.INTERNAL}: {error!r}")
         finally:
             with self._lock:
@@ -254,7 +253,7 @@ class ForkingPool:
         for each in list(self._interpreters):
             if not each.dead and each.hangs and not _has_news(each):
                 each.dead = f"the interpreter {self.interpreter} doesn't begin its jobs"
-                _log.warning("%s; starting another interpreter in its place", each.dead)
+                log.warning("%s; starting another interpreter in its place", each.dead)
                 with self._lock:
                     self._waiting.extendleft(reversed(self._once_more(each)))
             if each.dead and not each.running:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import time
@@ -14,11 +13,11 @@ from typing import Final
 from nbcache import other_processes
 from nbcache.daemon import whose_turn
 from nbcache.daemon.shared_parts import Commons
+from nbcache.one_line import log
 from nbcache.protocol import heartbeats
 from nbcache.protocol.heartbeats import Heartbeat
 from nbcache.store import layout
 
-_log = logging.getLogger("nbcache")
 NEWS_SECONDS: Final = 0.2
 """How long a heartbeat may say what isn't so any more [s]."""
 
@@ -51,7 +50,7 @@ class Presence:
     def _choose_another(self) -> None:
         # Not the pid: on two hosts, in containers, both may be 1.
         taken, self.name = self.name, f"{self.name}-{os.urandom(3).hex()}"
-        _log.warning("another daemon named %s serves this store; this one is named %s", taken, self.name)
+        log.warning("another daemon named %s serves this store; this one is named %s", taken, self.name)
 
     def _is_taken(self) -> bool:
         """Whether the heartbeat of our name is that of another daemon, which lives."""
@@ -193,7 +192,7 @@ class Notifier:
                 sender.settimeout(_SEND_SECONDS)
                 sender.sendto("\n".join(lines).encode("utf-8", "replace"), self._address)
         except (OSError, ValueError) as error:
-            _log.debug("could not send %s to the service manager: %s", lines[0], error)
+            log.debug("could not send %s to the service manager: %s", lines[0], error)
 
 
 def _address(name: str) -> bytes | None:
@@ -203,5 +202,5 @@ def _address(name: str) -> bytes | None:
     if name.startswith("/"):
         return os.fsencode(name)
     if name:
-        _log.debug("NOTIFY_SOCKET=%s is of an unknown kind", name)
+        log.debug("NOTIFY_SOCKET=%s is of an unknown kind", name)
     return None

@@ -23,14 +23,13 @@ asked for it, so its first entry under a key that nobody has built is the word o
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from nbcache.one_line import one_line
+from nbcache.one_line import log, one_line
 from nbcache.protocol import requests
 from nbcache.protocol.requests import BadRequestError
 from nbcache.store import entry, first_askers, layout, quarantine, usage
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from nbcache.store.entry import Entry, Header
     from nbcache.store.locks import Lease
 
-_log = logging.getLogger("nbcache")
 MAX_ENTRY: Final = 256 << 20
 """The largest entry that is taken from a job [bytes]."""
 MAX_ENTRIES: Final = 10_000
@@ -214,9 +212,7 @@ class Publisher:
         ticket.refused += 1
         if ticket.refused > MAX_REFUSED:
             return Published(ok=False, reason=reason, path=None)
-        _log.warning(
-            "refused an entry that a job for %s handed in: %s", ticket.key[:16] or "its user", one_line(reason)
-        )
+        log.warning("refused an entry that a job for %s handed in: %s", ticket.key[:16] or "its user", one_line(reason))
         self._record("refused", ticket, key=key, reason=reason)
         return Published(ok=False, reason=reason, path=None)
 

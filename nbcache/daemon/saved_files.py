@@ -11,7 +11,6 @@ Nobody waits for any of this, so it gives way to whatever somebody has asked for
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -24,11 +23,11 @@ from nbcache.daemon import whose_turn
 from nbcache.daemon.intake import MAX_WATCHED, Watch
 from nbcache.daemon.shared_parts import Commons
 from nbcache.daemon.whose_turn import Job
+from nbcache.one_line import log
 from nbcache.protocol import sources
 from nbcache.protocol.sources import Sources
 from nbcache.store import layout
 
-_log = logging.getLogger("nbcache")
 LOOK_SECONDS: Final = 1.0
 """How often files are looked at, whatever the kernel tells [s]."""
 SETTLE_SECONDS: Final = 0.3
@@ -111,7 +110,7 @@ class Saves:
         self._say("ready: %d functions built for %s in %.1f s%s", built, build.program, seconds, rest)
 
     def _say(self, message: str, *args: object) -> None:
-        _log.info(message, *args)
+        log.info(message, *args)
         if self._commons.options.told is not None:
             self._commons.options.told(message % args)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import logging
 import os
 import pkgutil
 import signal
@@ -36,6 +35,7 @@ from nbcache.daemon.shared_parts import Commons, Options, Problems, Sparing
 from nbcache.daemon.whose_turn import Job, Jobs
 from nbcache.errors import StoreRefusedError
 from nbcache.metrics.meter import Meter
+from nbcache.one_line import log
 from nbcache.protocol import spool
 from nbcache.protocol.requests import Request
 from nbcache.protocol.spool import Waiting
@@ -43,7 +43,6 @@ from nbcache.store import first_askers, layout, tree
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
 
-_log = logging.getLogger("nbcache")
 DRAIN_SECONDS: Final = 8.0
 """How long running jobs may go on when the daemon is asked to stop [s]."""
 SCAN_SECONDS: Final = 1.0
@@ -70,7 +69,7 @@ class Service:
         self._load_settings = load_settings
         self._commons = Commons(
             settings, options, store, options.workers or os.cpu_count() or 1, Jobs(),
-            Answers(meter), Problems(), Sparing(_log), meter, Audit(state),
+            Answers(meter), Problems(), Sparing(log), meter, Audit(state),
         )  # fmt: skip
         self._wake = threading.Event()
         self._presence = Presence(self._commons)
@@ -113,7 +112,7 @@ class Service:
             self._presence.give_sign()
             house.start()
             notifier.ready(f"serving {root}")
-            _log.info("serving %s as daemon %s with %d workers", root, self._presence.name, commons.workers)
+            log.info("serving %s as daemon %s with %d workers", root, self._presence.name, commons.workers)
             while not self._stopping:
                 self._wake.clear()
                 if self._reload:
@@ -158,7 +157,7 @@ class Service:
         if self._commons.jobs:
             self._busy_at = now
         elif 0 < idle < now - self._busy_at:
-            _log.info("nothing was asked for in %g seconds", idle)
+            log.info("nothing was asked for in %g seconds", idle)
             self._stopping = True
 
     def stop(self) -> None:
@@ -181,9 +180,9 @@ class Service:
         self._reload = False
         settings = self._load_settings()
         for problem in settings.problems:
-            _log.warning("%s", problem)
+            log.warning("%s", problem)
         if settings.dir != self._commons.settings.dir:
-            _log.warning(
+            log.warning(
                 "NBCACHE_DIR was changed, which takes effect after a restart; still serving %s",
                 self._commons.store.path,
             )
@@ -192,9 +191,9 @@ class Service:
         try:
             self._commons.store = _open(settings)
         except StoreRefusedError as error:
-            _log.warning("read the settings again; the store can't be used with them: %s", error)
+            log.warning("read the settings again; the store can't be used with them: %s", error)
         self._building.retire()
-        _log.info("read the settings again")
+        log.info("read the settings again")
 
     def _mend(self, watch: Watch) -> bool:
         """Make again what was deleted of the store, and watch it; return whether it can be used."""
@@ -203,7 +202,7 @@ class Service:
         lost = lost or [f"{root}/{name}" for name in tree.missing(root)]
         if lost and self._is_whole and self._commons.options.alone:
             # A program's user has no idea that there is a helper, and has removed the program's cache.
-            _log.info("the store %s was removed", root)
+            log.info("the store %s was removed", root)
             self._is_removed = self._stopping = True
             return False
         if lost or not watch.alive:
@@ -213,7 +212,7 @@ class Service:
                 return False
             watch.restart(_requests_of(root))
             if lost:
-                _log.warning("recreated what was missing: %s", ", ".join(lost))
+                log.warning("recreated what was missing: %s", ", ".join(lost))
         self._is_whole = True
         links = tree.links(root)
         self._commons.problems.report(
@@ -257,7 +256,7 @@ class Service:
             self._building.collect()
             notifier.alive()
         left = self._commons.jobs.awaited
-        _log.info(
+        log.info(
             "stopping; %s", f"abandoned {left} running jobs, their requests remain" if left else "all jobs are finished"
         )
 
@@ -329,10 +328,9 @@ class Service:
 
     def _age(self, waiting: Waiting) -> float:
         """How old a request is [s], by our clock or by the one that dated it: either may be wrong, or jump."""
-        try:
+        with suppress(OSError):
             return min(time.time(), self._presence.file_time()) - os.lstat(waiting.path).st_mtime
-        except OSError:
-            return 0.0
+        return 0.0
 
     def _reject(self, waiting: Waiting, reason: str) -> None:
         self._commons.sparing.warning(reason, "rejected the request %s: %s", waiting.name, reason)

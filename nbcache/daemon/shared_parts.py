@@ -17,6 +17,7 @@ from nbcache.daemon.pool import Limits
 from nbcache.daemon.whose_turn import Jobs
 from nbcache.file_trust import Trust
 from nbcache.metrics.meter import Meter
+from nbcache.one_line import log
 from nbcache.protocol.requests import Request
 from nbcache.store.directory import Store
 
@@ -128,9 +129,6 @@ class Sparing:
             give_up()
 
 
-_log = logging.getLogger("nbcache")
-
-
 class Problems:
     """The problems that last, by what they are about. Threads may share one where they report on different things."""
 
@@ -145,7 +143,7 @@ class Problems:
             return
         if problem is None:
             del self._lasting[about]
-            _log.info("resolved: %s", before)
+            log.info("resolved: %s", before)
         else:
             self._lasting[about] = problem
-            _log.warning("%s", problem, exc_info=fault)
+            log.warning("%s", problem, exc_info=fault)

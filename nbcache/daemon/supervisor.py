@@ -10,7 +10,6 @@ Nothing here waits. Who calls says when something can be read (:attr:`Interprete
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import threading
@@ -29,9 +28,8 @@ from nbcache.daemon.job_services import Services
 from nbcache.daemon.publisher import Ticket
 from nbcache.daemon.zygote import PROTOCOL_VERSION
 from nbcache.grammar import up_to
-from nbcache.one_line import one_line
+from nbcache.one_line import log, one_line
 
-_log = logging.getLogger("nbcache")
 START_SECONDS: Final = 120.0
 """How long an interpreter may take to import Numba, on a busy machine and a cold network filesystem [s]."""
 FORK_SECONDS: Final = 10.0
@@ -165,7 +163,7 @@ class Interpreter:
             if job.call.future.done():
                 if now > job.killed_at + STUCK_SECONDS and not job.stuck:
                     job.stuck = True
-                    _log.warning("%s: its process can't be killed; it occupies a worker until it ends", job.call.what)
+                    log.warning("%s: its process can't be killed; it occupies a worker until it ends", job.call.what)
             elif now > job.deadline and job.said is None:
                 job.settle(CrashError(f"it took longer than {job.seconds:g} s"))
                 self._end(job)

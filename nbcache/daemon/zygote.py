@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from nbcache import config, environ, importing
 from nbcache.daemon import channel, confinement, job_side
 from nbcache.daemon.channel import BadMessageError, Channel
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import suppressed
 from nbcache.store import layout
 
 if TYPE_CHECKING:
@@ -210,13 +210,11 @@ def limit(size: int) -> None:
 
 def _prepared(maker: KeyMaker) -> KeyMaker | None:
     """*maker*, which has read what is registered with Numba by now, so that not each job has to; None if it can't."""
-    try:
+    with suppressed(Exception):  # somebody's class may raise what it likes: each job says so of its own
         # And no more: what a job's module registers must not count as added late, which it isn't for a client.
         maker.extensions.refresh()
-    except Exception as raised:  # noqa: BLE001  somebody's class may raise what it likes: each job says so of its own
-        let_pass(raised)
-        return None
-    return maker
+        return maker
+    return None
 
 
 def main(orders: int, asking: int, root: str, scratch: str, *, namespaces: bool) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import Any, Final
 
 from distributed import Worker, WorkerPlugin
 
 from nbcache import config
-from nbcache.client import hook, logs
+from nbcache.client import hook
+from nbcache.client.logs import once
 from nbcache.secret import revealed
 from nbcache.setting_syntax import READERS, SECRET, read
 
-_log = logging.getLogger("nbcache")
 _SOURCE: Final = "nbcache.dask.CachePlugin"
 
 
@@ -60,7 +59,7 @@ class CachePlugin(WorkerPlugin):  # type: ignore[misc]  # distributed has no typ
         sources = {**settings.sources, **dict.fromkeys(self._settings, _SOURCE)}
         settings = settings._replace(**self._settings, sources=sources)
         if not os.path.isdir(path):
-            logs.once(_log, logging.WARNING, "nbcache stays off in this Dask worker: there is no directory %s", path)
+            once("nbcache stays off in this Dask worker: there is no directory %s", path)
             return
         hook.arm(settings)
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import faulthandler
 import os
 import signal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from numba.core import types
 
 from nbcache.glue.publishing.refusals import Refused
 from nbcache.glue.publishing.type_data import type_data
 from nbcache.glue.requests import carrying_out
+from nbcache.protocol.requests import Request
 from nbcache.published.examples import CannotMakeUp, example
-
-if TYPE_CHECKING:
-    from nbcache.protocol.requests import Request
 
 SECONDS: Final = 10
 """How long it may run [s]."""

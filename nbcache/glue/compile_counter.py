@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from numba.core import event, typed_passes
 from numba.core.codegen import CPUCodeLibrary
@@ -22,9 +23,6 @@ from numba.core.compiler import CompilerBase
 
 from nbcache.count_record import COMPILE, LLVM, PIPELINE, Tally
 from nbcache.glue import own_attributes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _counting = False
 

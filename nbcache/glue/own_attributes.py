@@ -6,13 +6,11 @@ All begin with `PREFIX`, by which a description of an object leaves them out.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 PREFIX: Final = "_nbcache_"
 IDENTITY: Final = PREFIX + "identity"

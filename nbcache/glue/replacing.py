@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any
 
 from nbcache.records import Record
@@ -18,7 +20,7 @@ WAKES = "wakes_the_client"
 class Seam(Record):
     """One attribute of a compiler: *owner*.*name*, replaced by what *replace* makes of the original.
 
-    *replace* is given what knows of this process's compilations as well.
+    *replace* is given what knows of this process's compilations as well; of a class method, its function.
     """
 
     owner: Any
@@ -78,8 +80,16 @@ def replace(seams: Iterable[Seam], known: Any) -> Replaced:
     for seam in seams:
         original = seam.original()
         replaced.append((seam, original))
-        setattr(seam.owner, seam.name, seam.replace(original, known))
+        setattr(seam.owner, seam.name, _stand_in(original, seam.replace, known))
     return replaced
+
+
+def _stand_in(original: Any, replace: Callable[[Any, Any], Any], known: Any) -> Any:
+    """What takes the place of *original*: a function looks like the one that it stands for."""
+    if isinstance(original, classmethod):
+        return classmethod(_stand_in(original.__func__, replace, known))
+    made = replace(original, known)
+    return functools.update_wrapper(made, original) if isinstance(made, FunctionType) else made
 
 
 def put_back(replaced: Replaced) -> None:

@@ -13,5 +13,4 @@ def launch() -> None:
         parallel._launch_threads()
     except Exception as raised:
         let_pass(raised)
-        msg = f"the threads that it needs can't be launched: {type(raised).__name__}"
-        raise LookupError(msg) from raised
+        raise LookupError(f"the threads that it needs can't be launched: {type(raised).__name__}") from raised

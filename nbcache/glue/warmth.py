@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.key_maker import KeyMaker
 
 
 def warm(maker: KeyMaker | None) -> None:

@@ -36,11 +36,13 @@ the jobs, as many are told as fit in; of ``trusts`` and ``queues``, all or nothi
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache import other_processes
+from nbcache.file_trust import Trust
 from nbcache.grammar import Reader, document, fields, flag, mapping, maybe, natural, number, row, several, text
 from nbcache.one_line import one_line
 from nbcache.passing_exceptions import let_pass, suppressed
@@ -48,11 +50,6 @@ from nbcache.process import os, time
 from nbcache.records import Record
 from nbcache.store import atomic, content, layout
 from nbcache.store.folders import Folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from nbcache.file_trust import Trust
 
 HEARTBEAT_VERSION: Final = 3
 BEAT_SECONDS: Final = 2.0

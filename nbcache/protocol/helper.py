@@ -267,10 +267,9 @@ class Line:
 
         def say(left: float) -> Answer | None:
             found = ask(self.place, question, key, min(left, seconds), slot=slot, since=since)
-            try:
+            with suppressed(Malformed):
                 return None if found is None else read_answer(found)
-            except Malformed:
-                return None
+            return None
 
         return self._spoken(say, max(seconds, starting))
 

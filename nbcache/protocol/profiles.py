@@ -35,8 +35,10 @@ from __future__ import annotations
 import base64
 import json
 import math
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
+from nbcache.file_trust import Trust
 from nbcache.grammar import Malformed, choice, document, fields, hexadecimal, mapping, natural, number, several, text
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
@@ -44,12 +46,7 @@ from nbcache.protocol import requests
 from nbcache.protocol.requests import Request
 from nbcache.records import Record
 from nbcache.store import atomic, content, layout, user_directories
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from nbcache.file_trust import Trust
-    from nbcache.store.folders import Folder
+from nbcache.store.folders import Folder
 
 VERSION: Final = 3
 MAX_UNITS: Final = 1000

@@ -55,7 +55,7 @@ import json
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbcache import capabilities
 from nbcache.errors import NbcacheError
@@ -76,9 +76,7 @@ from nbcache.grammar import (
 )
 from nbcache.records import Record
 from nbcache.store import entry, layout
-
-if TYPE_CHECKING:
-    from nbcache.store.entry import Entry
+from nbcache.store.entry import Entry
 
 REQUEST_VERSION: Final = 4
 MAX_REQUEST: Final = 16 << 20

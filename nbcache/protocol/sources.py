@@ -19,19 +19,16 @@ What is guaranteed
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+from nbcache.file_trust import Trust
 from nbcache.grammar import Malformed, fields, natural, number
 from nbcache.protocol import profiles, requests
+from nbcache.protocol.requests import Request
 from nbcache.records import Record
 from nbcache.store import layout
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nbcache.file_trust import Trust
-    from nbcache.protocol.requests import Request
-    from nbcache.store.folders import Folder
+from nbcache.store.folders import Folder
 
 MAX_LINE: Final = 256 << 10
 """The longest line [bytes]."""

@@ -8,7 +8,6 @@ the tiers do, and what can't be done at all (a library that isn't installed, a k
 from __future__ import annotations
 
 import json
-import logging
 import os
 import resource
 import signal
@@ -28,6 +27,7 @@ from nbcache.client import logs
 from nbcache.config import Settings
 from nbcache.errors import NbcacheError, RemoteError
 from nbcache.grammar import Malformed
+from nbcache.one_line import log
 from nbcache.protocol import helper as protocol
 from nbcache.protocol.helper import Answer, Question
 from nbcache.remote.publications import Publications
@@ -38,7 +38,6 @@ from nbcache.store import layout
 from nbcache.store.directory import Store
 from nbcache.store.opened import Refusal
 
-_log = logging.getLogger("nbcache")
 IDLE_SECONDS: Final = 600.0
 """After so long without a question the helper ends [s]."""
 QUESTION_SECONDS: Final = 1.0
@@ -175,7 +174,7 @@ class Server:
             elif ask == "status":
                 return {**helper.status(), **about}
         except Exception as error:  # noqa: BLE001  whoever asked goes on
-            _log.debug("traceback of a question", exc_info=True)
+            log.debug("traceback of a question", exc_info=True)
             return Answer(protocol.FAILED, f"an internal error of nbcache: {type(error).__name__}")._asdict()
         return None
 
@@ -204,7 +203,7 @@ def main() -> None:
     except NbcacheError as error:
         helper = str(error)
     except Exception as error:  # noqa: BLE001  who asks is told, and doesn't wait for nobody
-        _log.debug("traceback of a helper that can't work", exc_info=True)
+        log.debug("traceback of a helper that can't work", exc_info=True)
         helper = f"an internal error of nbcache: {type(error).__name__}"
     server = Server(place, lock, helper)
     signal.signal(signal.SIGTERM, lambda _number, _frame: server.stop())

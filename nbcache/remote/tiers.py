@@ -13,7 +13,6 @@ moment don't come back at the same moment.
 
 from __future__ import annotations
 
-import logging
 import math
 import random
 import socket
@@ -27,11 +26,11 @@ from urllib.parse import urlsplit
 
 from nbcache import server_addresses
 from nbcache.errors import RemoteError
+from nbcache.one_line import log
 from nbcache.remote import storage
 from nbcache.remote.storage import StorageError
 from nbcache.secret import Secret
 
-_log = logging.getLogger("nbcache")
 CONNECT_SECONDS: Final = 0.1
 ANSWER_SECONDS: Final = 0.55
 """How long an answer is waited for [s]; the library itself gives up a little earlier, and says more about it."""
@@ -164,7 +163,7 @@ class Tier:
         # Of a server that doesn't answer, the breaker says so.
         if error.kind in {storage.DENIED, storage.FULL} and not self._refuses:
             self._refuses = True
-            _log.warning("the remote cache %s doesn't take what is uploaded: %s", self.label, error.why)
+            log.warning("the remote cache %s doesn't take what is uploaded: %s", self.label, error.why)
         return self._failed("put", error)
 
     def status(self) -> dict[str, Any]:
@@ -348,7 +347,7 @@ class Breaker:
             was, self.why = self.why, ""
             self._failures, self._pause, self._probed = 0, 0.0, 0.0
         if was:
-            _log.warning("the remote cache %s answers again", self._label)
+            log.warning("the remote cache %s answers again", self._label)
 
     def failed(self, why: str) -> None:
         """The tier didn't answer, or with an error of its own."""
@@ -370,4 +369,4 @@ class Breaker:
             self._pause = min(longest, max(first, 2 * self._pause))
             self._until = self._clock() + self._pause * random.uniform(1 - self._spread, 1 + self._spread)  # noqa: S311
         if opens:
-            _log.warning("the remote cache %s is left alone for a while: %s", self._label, why)
+            log.warning("the remote cache %s is left alone for a while: %s", self._label, why)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import logging
 import random
 import threading
 import time
@@ -22,6 +21,7 @@ from typing import Final, NamedTuple
 
 from nbcache.errors import EntryError
 from nbcache.keyring import Keyring
+from nbcache.one_line import log
 from nbcache.remote import objects
 from nbcache.remote.objects import Head
 from nbcache.remote.tiers import Got, Tier
@@ -30,7 +30,6 @@ from nbcache.store import entry, layout, quarantine
 from nbcache.store.directory import Store
 from nbcache.store.entry import Header
 
-_log = logging.getLogger("nbcache")
 MAX_WAITING: Final = 1000
 """How many may wait."""
 MAX_BYTES: Final = 256 << 20
@@ -143,7 +142,7 @@ class Uploading:
                 item.upload()
             except Exception as error:  # noqa: BLE001  the next one may go
                 self._count(self.failed(repr(error)))
-                _log.debug("traceback of an upload", exc_info=True)
+                log.debug("traceback of an upload", exc_info=True)
             finally:
                 with self._wake:
                     self._busy -= 1

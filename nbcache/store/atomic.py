@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import errno
 import stat
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from nbcache import regular_files
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened, os
 from nbcache.store.layout import DIR_MODE, DROP_MODE, FILE_MODE, TEMPORARY, UMASK, unique
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -21,18 +21,16 @@ from __future__ import annotations
 
 import fcntl
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache import regular_files
+from nbcache.file_trust import Trust
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import closing, os, time
 from nbcache.store import atomic, entry, layout
 from nbcache.store.content import reading
+from nbcache.store.entry import Header
 from nbcache.store.usage import SELF_TEST
-
-if TYPE_CHECKING:
-    from nbcache.file_trust import Trust
-    from nbcache.store.entry import Header
 
 OWNER: Final = -1
 """Stands for whoever owns the store, in the place of a uid."""

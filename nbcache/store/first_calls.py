@@ -35,17 +35,15 @@ import fcntl
 import functools
 import math
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from nbcache import regular_files
 from nbcache.one_line import one_line
-from nbcache.passing_exceptions import let_pass, suppressed
+from nbcache.passing_exceptions import suppressed
 from nbcache.process import opened, os, time
 from nbcache.records import Record
 from nbcache.store import locks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FILE: Final = "calls-1"
 """Its name has the version of its format."""
@@ -114,12 +112,10 @@ def read(fd: int) -> Iterator[tuple[int, Call]]:
 
 def lock(fd: int, at: int = 0, size: int = SIZE) -> bool:
     """Lock a record, or all with a *size* of 0; return False if another process has one. Raises OSError."""
-    try:
+    with suppressed(BlockingIOError, PermissionError):
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, size, at)
-    except (BlockingIOError, PermissionError) as raised:
-        let_pass(raised)
-        return _is_shared(fd, at, size)
-    return True
+        return True
+    return _is_shared(fd, at, size)
 
 
 def _is_shared(fd: int, at: int, size: int) -> bool:

@@ -7,14 +7,12 @@ that place, nor a backup put back in a hurry, can point a sweep at somebody else
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os
 from nbcache.store import layout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ASKED: Final = 200

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import time
@@ -10,12 +11,8 @@ from nbcache.records import Record
 from nbcache.store import entry as entry_format
 from nbcache.store import layout
 from nbcache.store.content import reading
+from nbcache.store.entry import Header
 from nbcache.store.folders import Folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from nbcache.store.entry import Header
 
 STALE_SECONDS: Final = 3600.0
 """From this age a temporary or a lease belongs to nobody [s]."""

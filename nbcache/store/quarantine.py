@@ -15,22 +15,19 @@ from __future__ import annotations
 
 import stat
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nbcache import regular_files
+from nbcache.file_trust import Trust
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import closing, os, time
 from nbcache.records import Record
 from nbcache.store import atomic, first_calls, layout, user_directories
 from nbcache.store.content import read_up_to, reading
 from nbcache.store.entry import DIGEST_OFFSET, DIGEST_SIZE, Entry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from nbcache.file_trust import Trust
-    from nbcache.store.folders import Folder
+from nbcache.store.folders import Folder
 
 CRASHES: Final = first_calls.PLACES
 """After so many deaths an entry is passed over."""

@@ -8,12 +8,10 @@ records (`usage.py`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from nbcache.store.entry import DAMAGED, OTHER_KEY, OTHER_VERSION, REVOKED, UNREADABLE, UNTRUSTED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 REJECTIONS: Final = (DAMAGED, OTHER_VERSION, OTHER_KEY, UNTRUSTED, UNREADABLE, REVOKED)
 """Why a file can be passed over, as :meth:`~nbcache.store.directory.Store.find` tells it."""

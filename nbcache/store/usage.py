@@ -32,19 +32,16 @@ business it is, sum up in steps of bounded size.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
+from nbcache.file_trust import Trust
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.store import atomic, content, layout, reasons
 from nbcache.store.content import parsed, reading
 from nbcache.store.folders import Folder
 from nbcache.store.reasons import MAX_EXAMPLES, MAX_KEYS, MAX_REASONS, MAX_TEXT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from nbcache.file_trust import Trust
 
 VERSION: Final = layout.RECORD_VERSION
 MAX_RECORD: Final = layout.MAX_RECORD

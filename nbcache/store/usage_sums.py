@@ -19,20 +19,17 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from nbcache.file_trust import Trust
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os, time
 from nbcache.store import atomic, layout, reasons, usage
 from nbcache.store.folders import Folder
 from nbcache.store.usage import Record, count_of, seconds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from nbcache.file_trust import Trust
 
 FOLD_STEP: Final = 32 << 20
 """How much of records one step of folding reads [bytes]."""

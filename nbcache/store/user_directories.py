@@ -20,19 +20,16 @@ from __future__ import annotations
 import logging
 import re
 import stat
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from nbcache.file_trust import Trust
 from nbcache.passing_exceptions import suppressed
 from nbcache.process import os
 from nbcache.store import atomic
 from nbcache.store.content import read_up_to, reading
 from nbcache.store.folders import Folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from nbcache.file_trust import Trust
 
 _log = logging.getLogger("nbcache")
 _NAME: Final = re.compile(r"([0-9]{1,10})(?:-[0-9a-f]{8})?", re.ASCII)

@@ -1,7 +1,7 @@
 """The operator's guide explains every line that nbcache logs at WARNING or above, in the source's own words.
 
 What a line is filled in with is written `…` in the guide. Lines are found in the source by their calls: of a logger, of
-`logs.once`, of `Sparing.warning`, of a `report` of problems; and, where a line is nothing but a text made elsewhere, by
+`once`, of `Sparing.warning`, of a `report` of problems; and, where a line is nothing but a text made elsewhere, by
 the functions that make it (`MADE`).
 """
 
@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
-LOUD = {"warning", "error", "exception", "critical", "log", "once", "report", "_report"}
+LOUD = {"warning", "error", "exception", "critical", "log", "report", "_report"}
 SPEAKERS = re.compile(r"log|^self$|sparing|_failures_said|problems|getLogger")
 QUIET = {"DEBUG", "INFO"}
 REPORTING = {"service.py", "presence.py"}
@@ -36,10 +36,10 @@ def text_of(node):
 
 
 def is_telling(function):
-    """Whether it is what adds the words of an exception to a line."""
+    """Whether it is what adds the words of an exception to a line, or says a line once."""
     if isinstance(function, ast.Attribute):
         return function.attr == "tell" and isinstance(function.value, ast.Name) and function.value.id == "_nbcache"
-    return isinstance(function, ast.Name) and function.id == "tell"
+    return isinstance(function, ast.Name) and function.id in {"tell", "once"}
 
 
 def is_quiet(call):
@@ -59,9 +59,7 @@ def loud_lines(path):
             if text is not None:  # others have a function of that name, too
                 yield node.lineno, text
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOUD:
-            if not SPEAKERS.search(ast.unparse(node.func.value)) or (
-                node.func.attr in {"log", "once"} and is_quiet(node)
-            ):
+            if not SPEAKERS.search(ast.unparse(node.func.value)) or (node.func.attr == "log" and is_quiet(node)):
                 continue
             texts = [text for text in map(text_of, node.args) if text is not None]
             # Of two, the first is what the line is about, for saying it once.

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Collection, Iterable
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from nbcache.glue.identity.asked_names import Names
 from nbcache.glue.identity.marked_packages import any_marked, any_new, is_installed, note_plain, runners
 from nbcache.process import is_profiled
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
 
 _IS_CHEAP = hasattr(sys, "monitoring")
 

@@ -11,7 +11,8 @@ import sys
 import threading
 import warnings
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from numba.core.errors import NumbaWarning
 from numba.core.ir import Loc
@@ -20,9 +21,6 @@ from nbcache.glue import own_attributes
 from nbcache.glue.capture import placeholders
 from nbcache.glue.capture.compilations import Caveat, Frame, FrameStack
 from nbcache.glue.identity.process_state import LISTENED_TO
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
 
 
 class Watch:

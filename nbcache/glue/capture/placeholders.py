@@ -30,9 +30,11 @@ import re
 import sys
 import types as kinds
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import Any
 
 from nbcache.glue.capture import addresses
+from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.counterparts import LiveValue, Reach, qualname_of
 from nbcache.glue.identity.distributions import file_digest
@@ -41,11 +43,6 @@ from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.glue.identity.ownership import resolve as resolve_name
 from nbcache.passing_exceptions import suppressed
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from nbcache.glue.capture.compilations import Frame
 
 _SPELLING = rb"nbcache![0-9a-z]{24}\.[0-9]+!"
 """Compiled where it is used: a hit only binds, and would pay for it."""
@@ -271,8 +268,7 @@ def live_value(frame: Frame, obj: object, name: str = "") -> Recalled:
     """
     live = frame.reach.variable_of(obj, name) if frame.reach is not None else None
     if live is None:
-        msg = f"it refers to an object of type {type(obj).__name__} that no variable of a function holds"
-        raise Unresolvable(msg)
+        raise Unresolvable(f"it refers to an object of type {type(obj).__name__} that no variable of a function holds")
     reference = frame.reach.reference(live.function)  # type: ignore[union-attr]
     return Recalled(_new_token(frame, ("value", reference, live.kind, live.variable), live))
 
@@ -338,8 +334,7 @@ def bind(found: dict[str, Definition], reach: Any, bound: Collection[str] = ()) 
         if token in bound:
             live = known() if isinstance(known, weakref.ref) else known
             if live is None:
-                msg = "something that the code refers to is no more"
-                raise Unresolvable(msg)
+                raise Unresolvable("something that the code refers to is no more")
             held.append(_held_for(live))
             continue
         if (
@@ -357,8 +352,7 @@ def bind(found: dict[str, Definition], reach: Any, bound: Collection[str] = ()) 
         if not isinstance(value, _AS_THEY_ARE):
             value = weakref.ref(value)
         if token in _live and not _same(_live[token], value):
-            msg = "the same code is loaded already, for a function that stands elsewhere"
-            raise Taken(msg)
+            raise Taken("the same code is loaded already, for a function that stands elsewhere")
         if isinstance(value, _Named) and known is not None:
             value.first = known.first
         fresh[token] = value
@@ -376,8 +370,7 @@ def _called(name: str) -> Any:
     with suppressed(Exception):  # whatever importing somebody's module raises
         found = _imported(name)
     if found is None:
-        msg = f"there is no {name}"
-        raise Unresolvable(msg)
+        raise Unresolvable(f"there is no {name}")
     return found
 
 
@@ -401,8 +394,7 @@ def _resolve(definition: Definition, reach: Any) -> Any:
         _, name, candidates = definition
         places = {reach().line_of(digest, qualname, offsets) for digest, qualname, offsets in candidates}
         if len(places) != 1:
-            msg = "lines that were one are two now"
-            raise Unresolvable(msg)
+            raise Unresolvable("lines that were one are two now")
         return (name, *places.pop())
     if kind == "toolchain":
         _, name, package, relative, line = definition
@@ -410,8 +402,7 @@ def _resolve(definition: Definition, reach: Any) -> Any:
     if kind == "file":
         _, name, filename, digest, line = definition
         if file_digest(filename) != digest:
-            msg = f"{filename} changed"
-            raise Unresolvable(msg)
+            raise Unresolvable(f"{filename} changed")
         return (name, filename, line)
     if kind == "object":
         _, reference, name = definition
@@ -422,12 +413,10 @@ def _resolve(definition: Definition, reach: Any) -> Any:
         try:
             return LiveValue(reach().referent(reference), where, variable)
         except KeyError as exc:
-            msg = f"the variable {variable} is gone"
-            raise Unresolvable(msg) from exc
+            raise Unresolvable(f"the variable {variable} is gone") from exc
     if kind == "address":
         try:
             return addresses.locate(definition[1], reach)
         except LookupError as exc:
             raise Unresolvable(str(exc)) from exc
-    msg = f"unknown kind of reference {kind!r}"
-    raise Unresolvable(msg)
+    raise Unresolvable(f"unknown kind of reference {kind!r}")

@@ -31,27 +31,23 @@ import linecache
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import _bootstrap
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from numba.core import event
 
 import _nbcache
+from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.roots import is_standard, package_roots
 from nbcache.passing_exceptions import let_pass
 from nbcache.process import is_frozen
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import FrameType
-
-    from nbcache.glue.capture.compilations import Frame
-
-    _Look = Callable[..., str]
-    """Returns what somebody's code does, and "" if that is no reason."""
-
+_Look = Callable[..., str]
+"""Returns what somebody's code does, and "" if that is no reason."""
 _so_far: list[str] = []
 """The reason why nothing is cached that this process compiles from now on, if there is one."""
 

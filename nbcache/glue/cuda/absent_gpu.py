@@ -11,18 +11,14 @@ compiled for one are linked into kernels for the next.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.cuda.cudadrv import devices, driver
 from numba.cuda.cudadrv.error import CudaSupportError
 
-from nbcache.capabilities import spelt
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nbcache.capabilities import Capability
+from nbcache.capabilities import Capability, spelt
 
 _BFLOAT16_FROM = (8, 0)
 _FP8_FROM = (8, 9)

@@ -5,7 +5,6 @@ All of it runs under both compilers' locks, as numba-cuda's own compilation does
 
 from __future__ import annotations
 
-import functools
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -137,7 +136,6 @@ class KernelCache(_Cache):
 def kernels(original: Any, known: CudaCompilations) -> Any:
     """`CUDADispatcher.compile`: every kernel, however it comes about."""
 
-    @functools.wraps(original)
     def compile_kernel(self: Any, sig: Any) -> Any:
         with known.alone():
             cache = self._cache
@@ -182,7 +180,6 @@ def devices(original: Any, known: CudaCompilations) -> Any:
         known.session.keep_kernel(lambda unit, frame: pack.pack_device(unit, frame, cres, known.births))
         return cres
 
-    @functools.wraps(original)
     def compile_device(self: Any, args: Any, return_type: Any = None) -> Any:
         nested = known.is_open
         with known.alone():
@@ -223,7 +220,6 @@ def _deferred(
 def delivered(original: Any, known: CudaCompilations) -> Any:
     """`compiler.compile_cuda`: what is compiled by who calls it himself may call what was put off."""
 
-    @functools.wraps(original)
     def compile_cuda(*args: Any, **options: Any) -> Any:
         known.deliver()
         return original(*args, **options)
@@ -234,7 +230,6 @@ def delivered(original: Any, known: CudaCompilations) -> Any:
 def code(original: Any, known: CudaCompilations) -> Any:
     """`compiler._compile_pyfunc_with_fixup`: what ``cuda.compile`` and its like return."""
 
-    @functools.wraps(original)
     def _compile_pyfunc_with_fixup(pyfunc: Any, sig: Any, **options: Any) -> Any:
         wants = "ltoir" if options.get("lto") else "ptx"
         cc = compiler._default_cc(options.get("cc"))
@@ -279,8 +274,7 @@ def _words(options: dict[str, Any], cc: Any) -> tuple[tuple[str, str], ...]:
             continue
         content = sorted((value or {}).items()) if name == "abi_info" else value
         if not _is_plain(content):
-            msg = f"an option {name} of cuda.compile that is a {type(value).__name__}"
-            raise Unidentifiable(msg)
+            raise Unidentifiable(f"an option {name} of cuda.compile that is a {type(value).__name__}")
         found.append((name, repr(content)))
     return tuple(found)
 

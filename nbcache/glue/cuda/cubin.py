@@ -7,13 +7,10 @@ A cubin is an ELF file. Facts are from what NVIDIA's cuobjdump prints: registers
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from nbcache.elf import MALFORMED, SYMBOL_TABLE, Elf
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Resources(Record):

@@ -13,20 +13,16 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from nbcache.glue import own_attributes
-from nbcache.glue.cuda.units import content_of
+from nbcache.glue.capture.compilations import FrameStack
+from nbcache.glue.cuda.units import CudaUnit, content_of
 from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.keys.key_maker import KeyMaker
 from nbcache.glue.own_attributes import Birth
 from nbcache.passing_exceptions import let_pass, suppressed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from nbcache.glue.capture.compilations import FrameStack
-    from nbcache.glue.cuda.units import CudaUnit
-    from nbcache.glue.keys.key_maker import KeyMaker
 
 _PAST = "it uses a device function that was compiled when something was different"
 

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numba_cuda
 from cuda import pathfinder
@@ -22,12 +22,10 @@ from numba.cuda.core import config
 from numba.cuda.memory_management.nrt import NRT_LIBRARY
 from numba.cuda.utils import cached_file_read
 
+from nbcache.glue.cuda.units import CudaUnit
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.identity.describe_cuda import declaration_of
 from nbcache.glue.identity.ownership import is_compilers
-
-if TYPE_CHECKING:
-    from nbcache.glue.cuda.units import CudaUnit
 
 _DIRECTIVE = re.compile(rb"(?:#|%:|\?\?=)\s*(?:\\\r?\n\s*)*(include_next|include|embed|import)\b([^\n]*)")
 _ANGLED = re.compile(rb"\s*<([\w./+-]+)>\s*(?://[^\n]*|/\*[^\n]*\*/\s*)?")
@@ -61,14 +59,12 @@ def verify(unit: CudaUnit, library: Any) -> bool:
     for each in library._linking_files:
         name = each if isinstance(each, str) else each.name
         if _is_shim(each) and not library._lto:
-            msg = "it links what numba-cuda wrote down for all kernels of the process, and not at link time"
-            raise Unstorable(msg)
+            raise Unstorable("it links what numba-cuda wrote down for all kernels of the process, and not at link time")
         if _is_toolkits(each):
             compiled = compiled or _is_source(each)
             continue
         if not any(each is other or (isinstance(each, str) and each == other) for other in known):
-            msg = f"it links {os.path.basename(name)}, which nothing that it refers to names"
-            raise Unstorable(msg)
+            raise Unstorable(f"it links {os.path.basename(name)}, which nothing that it refers to names")
         if isinstance(each, str):
             _verify_file(each)
         if _is_source(each):
@@ -111,20 +107,17 @@ def _verify_file(path: str) -> None:
     except OSError:
         same = False
     if not same:
-        msg = f"it links {os.path.basename(path)}, which changed since this process read it first"
-        raise Unstorable(msg)
+        raise Unstorable(f"it links {os.path.basename(path)}, which changed since this process read it first")
 
 
 def _verify_source(name: str, source: bytes) -> None:
     """See that CUDA C++ depends on nothing but itself and the toolkit's headers.  Raises Unstorable."""
     if _ASKS.search(source):
-        msg = f"{name}, which it links, asks for files, its place or the time"
-        raise Unstorable(msg)
+        raise Unstorable(f"{name}, which it links, asks for files, its place or the time")
     for kind, rest in _DIRECTIVE.findall(source):
         header = _ANGLED.fullmatch(rest)
         if kind != b"include" or header is None or not _is_header_of_toolkit(header[1].decode()):
-            msg = f"{name}, which it links, includes a file that isn't known to be the toolkit's"
-            raise Unstorable(msg)
+            raise Unstorable(f"{name}, which it links, includes a file that isn't known to be the toolkit's")
 
 
 def _is_header_of_toolkit(name: str) -> bool:

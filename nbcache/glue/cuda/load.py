@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.cuda import dispatcher as dispatchers
 from numba.cuda import typing
 from numba.cuda.core.callconv import CUDACallConv
 
+from nbcache.glue.cuda.device_past import Births
 from nbcache.glue.cuda.library import StoredCodeLibrary
 from nbcache.glue.cuda.meta import CUDA_META_VERSION, DeviceMeta, KernelMeta
 from nbcache.glue.cuda.toolkit import cudadevrt
+from nbcache.glue.cuda.units import CudaUnit
 from nbcache.glue.entries.load import open_entry
+from nbcache.glue.entries.meta import Read
 from nbcache.glue.entries.verdicts import Unloadable
-
-if TYPE_CHECKING:
-    from nbcache.glue.cuda.device_past import Births
-    from nbcache.glue.cuda.units import CudaUnit
-    from nbcache.glue.entries.meta import Read
 
 Caveats = list[tuple[Any, ...]]
 
@@ -29,8 +27,7 @@ def kernel(unit: CudaUnit, read: Read, births: Births) -> tuple[Any, Caveats]:
     """
     code, meta = _open(unit, read, births, KernelMeta)
     if meta.cc != unit.cc or not code or meta.entry_name is None:
-        msg = "damaged"
-        raise Unloadable(msg)
+        raise Unloadable("damaged")
     dispatcher = unit.owner
     options = dispatcher.targetoptions
     found = dispatchers._Kernel._rebuild(
@@ -59,8 +56,7 @@ def code(unit: CudaUnit, read: Read, births: Births, *, wants: str) -> tuple[tup
     library = _library(unit, meta, None, read)
     has = library.get_ltoir(meta.cc) if wants == "ltoir" and read("ltoir") is not None else None
     if has is None and (wants == "ltoir" or read("ptx") is None):
-        msg = f"it holds no {wants}"
-        raise Unloadable(msg)
+        raise Unloadable(f"it holds no {wants}")
     return (library, meta.return_type), meta.caveats
 
 
@@ -74,8 +70,7 @@ def _open(unit: CudaUnit, read: Read, births: Births, kind: Any) -> tuple[bytes,
     opened = open_entry(unit, read)
     version, fields = opened.fields
     if version != CUDA_META_VERSION:
-        msg = f"metadata of version {version}"
-        raise Unloadable(msg)
+        raise Unloadable(f"metadata of version {version}")
     meta = kind._make(fields)
     reason = births.objection(unit)
     if reason is None and kind is KernelMeta and not _is_same_toolkit(meta):

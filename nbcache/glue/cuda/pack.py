@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.capabilities import spelt
 from nbcache.glue.capture import diagnostics
+from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.cuda import linked_files
 from nbcache.glue.cuda.cubin import resources
+from nbcache.glue.cuda.device_past import Births
 from nbcache.glue.cuda.library import packed_texts
 from nbcache.glue.cuda.meta import CUDA_META_VERSION, DeviceMeta, Exceptions, KernelMeta
 from nbcache.glue.cuda.toolkit import cudadevrt
+from nbcache.glue.cuda.units import CudaUnit
 from nbcache.glue.entries.meta import Asked, Packed
 from nbcache.glue.entries.pack import definitions_in, encoded, look_again
 from nbcache.glue.entries.pickling import dumps
@@ -19,24 +22,17 @@ from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.passing_exceptions import let_pass
 
-if TYPE_CHECKING:
-    from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.cuda.device_past import Births
-    from nbcache.glue.cuda.units import CudaUnit
-
 _NOTHING_ASKED = Asked(b"", {}, b"")
 
 
 def pack_kernel(unit: CudaUnit, frame: Frame, kernel: Any, births: Births) -> Packed:
     """Turn a kernel that was just compiled and bound into an entry's sections.  Raises Unstorable."""
     if getattr(kernel, "launch_config_sensitive", False):
-        msg = "its code depends on the configuration that it was launched with"
-        raise Unstorable(msg)
+        raise Unstorable("its code depends on the configuration that it was launched with")
     library = kernel._codelibrary
     cubin = library._cubin_cache.get(unit.cc)
     if cubin is None or len(library._cubin_cache) != 1:
-        msg = "it was linked for another device than it was compiled for"
-        raise Unstorable(msg)
+        raise Unstorable("it was linked for another device than it was compiled for")
     exceptions = _exceptions_of(kernel.call_helper) if kernel.debug else ()
     meta = _meta_of(unit, frame, library, births, return_type=kernel.signature.return_type, exceptions=exceptions)
     code = bytes(cubin.code)
@@ -54,8 +50,7 @@ def pack_kernel(unit: CudaUnit, frame: Frame, kernel: Any, births: Births) -> Pa
 def pack_code(unit: CudaUnit, frame: Frame, library: Any, cc: Any, return_type: Any, births: Births) -> Packed:
     """The same of what ``cuda.compile`` and its like return.  Raises Unstorable."""
     if library._linking_files:
-        msg = "it is passed on together with the files that it links"
-        raise Unstorable(msg)
+        raise Unstorable("it is passed on together with the files that it links")
     meta = _meta_of(unit, frame, library, births, return_type=return_type)._replace(cc=cc)
     sections = {"nvvm": packed_texts(library.llvm_strs)}
     if cc in library._ptx_cache:
@@ -77,11 +72,9 @@ def _meta_of(
 ) -> KernelMeta:
     _verify(unit, frame, births)
     if library.referenced_objects:
-        msg = "it refers to an array on the device that is a global or captured"
-        raise Unstorable(msg)
+        raise Unstorable("it refers to an array on the device that is a global or captured")
     if linked_files.calls_others(library):
-        msg = "it links code with something that is called when it is loaded or unloaded"
-        raise Unstorable(msg)
+        raise Unstorable("it links code with something that is called when it is loaded or unloaded")
     return KernelMeta(
         cc=unit.cc,
         name=library.name,
@@ -107,8 +100,7 @@ def _verify(unit: CudaUnit, frame: Frame, births: Births) -> None:
     try:
         look_again(unit)
         if unit.surroundings_changed():
-            msg = "what it depends on changed while it was compiled"
-            raise Unstorable(msg)
+            raise Unstorable("what it depends on changed while it was compiled")
         reason = frame.taint or births.objection(unit)
         if unit.ends:  # an entry for a GPU doesn't say what ran
             reason = reason or "code of installed packages that could run while it is compiled"
@@ -130,8 +122,7 @@ def _packed(
         data = dumps((CUDA_META_VERSION, tuple(meta)), frame)
     except Exception as exc:
         let_pass(exc)
-        msg = f"it can't be written down ({type(exc).__name__}: {exc})"
-        raise Unstorable(msg) from exc
+        raise Unstorable(f"it can't be written down ({type(exc).__name__}: {exc})") from exc
     if frame.taint:
         raise Unstorable(frame.taint)
     definitions = definitions_in(data, b"", unit)

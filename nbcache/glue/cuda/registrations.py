@@ -15,9 +15,10 @@ import functools
 import hashlib
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core import imputils as host_imputils
 from numba.core.datamodel import default_manager
@@ -31,20 +32,9 @@ from numba.cuda.typing import templates
 from numba.cuda.typing.typeof import typeof_impl
 
 from nbcache.glue.identity.asked_names import spelling_of
-from nbcache.glue.identity.ownership import (
-    address,
-    cell_values,
-    is_compilers,
-    is_numba_type,
-    module_edition,
-    resolve,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from nbcache.glue.identity.graph import IdentityEngine
-    from nbcache.glue.identity.node import Scope
+from nbcache.glue.identity.graph import IdentityEngine
+from nbcache.glue.identity.node import Scope
+from nbcache.glue.identity.ownership import address, cell_values, is_compilers, is_numba_type, module_edition, resolve
 
 _TYPING = ("functions", "attributes", "globals")
 _LOWERING = ("functions", "getattrs", "setattrs", "casts", "constants")

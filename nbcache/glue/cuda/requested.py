@@ -6,8 +6,10 @@ answers for the device (`nbcache.glue.cuda.absent_gpu`).
 
 from __future__ import annotations
 
+import io
 from collections import ChainMap
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 from numba.core import serialize as host_serialize
 from numba.cuda import serialize
@@ -15,9 +17,12 @@ from numba.cuda.compiler import ExternFunction, declare_device_function
 from numba.cuda.dispatcher import CUDADispatcher
 
 from nbcache import capabilities
+from nbcache.file_trust import Trust
 from nbcache.glue import own_attributes
 from nbcache.glue.cuda import absent_gpu, seams
+from nbcache.glue.cuda.compiling import CudaCompilations
 from nbcache.glue.cuda.toolkit import capability, toolchain_components
+from nbcache.glue.cuda.units import CudaUnit
 from nbcache.glue.identity.describe_cuda import declaration_of
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import resolve as loaded
@@ -25,14 +30,6 @@ from nbcache.glue.requests import carrying_out, requested
 from nbcache.glue.requests.carrying_out import EnvironmentRefusedError, RefusedError
 from nbcache.glue.requests.requested import UnaskableError
 from nbcache.protocol.requests import CUDA_KINDS, MAX_ITEMS, MAX_TEXT, Request
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import Callable, Iterable
-
-    from nbcache.file_trust import Trust
-    from nbcache.glue.cuda.compiling import CudaCompilations
-    from nbcache.glue.cuda.units import CudaUnit
 
 _TOOLKIT = ("toolchain/numba-cuda", "toolchain/cuda-core", "toolchain/cuda-bindings", "toolkit/")
 """The components of a key that say what compiles, beside what every function's key says."""
@@ -42,8 +39,7 @@ def request_for(unit: CudaUnit, *, explain: bool = True, by_value: bool = True) 
     """What to ask a daemon for, or to write into a warm list.  Raises UnaskableError."""
     kernel, device_function = CUDA_KINDS
     if unit.kind not in {kernel, device_function}:
-        msg = "what cuda.compile returns is compiled by whoever needs it"
-        raise UnaskableError(msg)
+        raise UnaskableError("what cuda.compile returns is compiled by whoever needs it")
     public = _public(unit.owner)
     asked = requested.request_for(unit, explain=explain, by_value=by_value, public=public, dump=_dump)
     return asked._replace(
@@ -142,8 +138,7 @@ def carry_out(request: Request, trust: Trust, is_built: Callable[[str], bool], *
     if insist and is_built(request.key):
         return request.key
     if not isinstance(public, CUDADispatcher):
-        msg = f"{type(public).__name__} is nothing that can be compiled for a GPU"
-        raise RefusedError(msg)
+        raise RefusedError(f"{type(public).__name__} is nothing that can be compiled for a GPU")
     args, return_type = types or carrying_out.signature(request, public)
     if args in public.overloads:
         # Compiled where it is defined: under a key of that moment.
@@ -164,8 +159,7 @@ def become_device(cc: str) -> CudaCompilations:
     """Have this process build for the compute capability *cc*.  Raises RefusedError."""
     known = seams.known()
     if known is None:
-        msg = "kernels aren't cached in this process"
-        raise EnvironmentRefusedError(msg)
+        raise EnvironmentRefusedError("kernels aren't cached in this process")
     absent_gpu.install(capabilities.named(cc))
     return known
 
@@ -180,8 +174,7 @@ def _insist_on_toolkit(request: Request) -> None:
     try:
         ours = _toolkit()
     except Unidentifiable as exc:
-        msg = f"it can't be built here: there is no {exc}"
-        raise EnvironmentRefusedError(msg) from exc
+        raise EnvironmentRefusedError(f"it can't be built here: there is no {exc}") from exc
     for label in {**request.toolkit, **ours}:
         theirs, own = request.toolkit.get(label, "absent"), ours.get(label, "absent")
         if theirs != own:

@@ -12,12 +12,11 @@ import importlib
 import os
 import platform
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cuda.bindings
 import cuda.core
 import llvmlite
-import llvmlite.binding as llvm
 import numba
 import numba_cuda
 import numpy as np
@@ -31,17 +30,15 @@ from nbcache.capabilities import Capability, spelt
 from nbcache.elf import build_id
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.node import Unidentifiable
+from nbcache.glue.keys import conditions
 from nbcache.glue.keys.conditions import (
     IRRELEVANT_SETTINGS,
     SHOWING_SETTINGS,
-    files_of,
+    Conditions,
     namespace_components,
     shown_by,
 )
 from nbcache.published import hosts
-
-if TYPE_CHECKING:
-    from nbcache.glue.keys.conditions import Conditions
 
 _Component = tuple[str, str]
 
@@ -77,11 +74,9 @@ def library_path(name: str) -> str:
     try:
         path = _in_a_package(name) or pathfinder.load_nvidia_dynamic_lib(name).abs_path
     except Exception as exc:
-        msg = f"{name} of the CUDA toolkit, which isn't found"
-        raise Unidentifiable(msg) from exc
+        raise Unidentifiable(f"{name} of the CUDA toolkit, which isn't found") from exc
     if path is None:
-        msg = f"{name} of the CUDA toolkit, whose file nobody knows"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"{name} of the CUDA toolkit, whose file nobody knows")
     return path
 
 
@@ -129,20 +124,11 @@ def cudadevrt() -> str:
 @functools.cache
 def toolchain_components() -> list[_Component]:
     """Versions of everything that turns Python into a cubin.  Raises Unidentifiable."""
-    abi = f"{getattr(sys, 'abiflags', '')} {sys.maxsize.bit_length()} {sys.byteorder}"
-    found = [
-        ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
-        ("toolchain/abi", abi),
-        ("toolchain/optimize", str(sys.flags.optimize)),  # assertions in numba-cuda's own functions
-        ("toolchain/numba", numba.__version__),
-        ("toolchain/llvmlite", llvmlite.__version__),
-        ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
-        ("toolchain/numpy", np.__version__),
-    ]
+    found = [*conditions.python_components(), *conditions.numba_components()]
     try:
         found += [
             ("toolchain/numba-cuda", numba_cuda.__version__),
-            *files_of([numba, llvmlite, np, numba_cuda], Distributions()),
+            *conditions.files_of([numba, llvmlite, np, numba_cuda], Distributions()),
             ("toolchain/cuda-core", cuda.core.__version__),
             ("toolchain/cuda-bindings", cuda.bindings.__version__),
         ]
@@ -150,8 +136,7 @@ def toolchain_components() -> list[_Component]:
         # Not get_cuda_paths(), which loads libraries to know where all the rest is.
         found.append(("toolkit/libdevice", digest_of(cuda_paths._get_libdevice_path().info)))
     except (OSError, KeyError, AttributeError) as exc:
-        msg = f"the CUDA toolkit, of which not all is found ({type(exc).__name__}: {exc})"
-        raise Unidentifiable(msg) from exc
+        raise Unidentifiable(f"the CUDA toolkit, of which not all is found ({type(exc).__name__}: {exc})") from exc
     return found
 
 
@@ -185,12 +170,7 @@ class KernelConditions:
         state = cc, hosts.floating_point()
         found = self._digests.get(state)
         if found is None:
-            hasher = hashlib.blake2b(digest_size=32, person=b"nbcache cuda")
-            for label, words in self.components(cc):
-                for text in (label, words):
-                    content = text.encode()
-                    hasher.update(len(content).to_bytes(8, "little") + content)
-            found = self._digests[state] = hasher.digest()
+            found = self._digests[state] = conditions.digest_of(self.components(cc), b"nbcache cuda")
         return found
 
     def components(self, cc: Capability) -> list[_Component]:

@@ -10,24 +10,20 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
+from collections.abc import Iterator
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nbcache.capabilities import Capability
+from nbcache.glue.capture.compilations import FrameStack
+from nbcache.glue.cuda.registrations import CudaRegistrations
+from nbcache.glue.cuda.toolkit import KernelConditions
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.describe_functions import function_name
 from nbcache.glue.identity.differences import node_components
-from nbcache.glue.keys.key_parts import CONDITIONS
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.key_parts import CONDITIONS, Part
 from nbcache.glue.keys.units import Unit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nbcache.capabilities import Capability
-    from nbcache.glue.capture.compilations import FrameStack
-    from nbcache.glue.cuda.registrations import CudaRegistrations
-    from nbcache.glue.cuda.toolkit import KernelConditions
-    from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.key_parts import Part
 
 CUDA_KEY_VERSION = 5
 
@@ -140,8 +136,7 @@ class CudaUnit(Unit):
         return self._kernel_conditions.summary(self.cc)
 
     def compile_again(self, _build: str) -> Any:
-        msg = f"nothing links against {self.name}, which is for a GPU"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"nothing links against {self.name}, which is for a GPU")
 
 
 def nested_codes_of(code: Any) -> Iterator[CodeType]:

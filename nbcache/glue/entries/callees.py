@@ -11,7 +11,8 @@ Exact code, and whatever has all its callees inlined, which is nearly all code, 
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from nbcache import elf
 from nbcache.glue import own_attributes
@@ -20,9 +21,6 @@ from nbcache.glue.entries.meta import Callee, Symbols
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.keys import targets
 from nbcache.passing_exceptions import suppressed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 def callees_of(library: Any) -> list[Callee]:
@@ -90,8 +88,7 @@ def _linked(library: Any) -> Iterator[Any]:
 def _callee(library: Any) -> Callee:
     module = str(library._final_module)
     if library.has_dynamic_globals or has_bare(module) or has_state(module):
-        msg = "something that it calls has an address or a variable of this process built in"
-        raise Unstorable(msg, linkable=True)
+        raise Unstorable("something that it calls has an address or a variable of this process built in", linkable=True)
     return Callee(_own_functions(library)[0], symbols_in(library), bytes(library._get_compiled_object()))
 
 
@@ -103,8 +100,7 @@ def _has_object(library: Any) -> bool:
         _symbols_of(library)
         return True
     if not _is_exact(library):
-        msg = "it was compiled with something whose own code wasn't kept"
-        raise Unstorable(msg, linkable=True)
+        raise Unstorable("it was compiled with something whose own code wasn't kept", linkable=True)
     return False
 
 
@@ -120,8 +116,7 @@ def _symbols_of(library: Any) -> elf.Symbols:
 def _parsed(code: bytes) -> elf.Symbols:
     symbols = elf.symbols_of(code)
     if symbols is None:
-        msg = "its object code is in no format that is known"
-        raise Unstorable(msg)
+        raise Unstorable("its object code is in no format that is known")
     return symbols
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core import config
@@ -11,11 +11,6 @@ from numba.core.runtime import _nrt_python, rtsys
 
 from nbcache.glue.capture.compilations import build_in
 from nbcache.glue.entries.verdicts import Unloadable
-
-if TYPE_CHECKING:
-    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
-
-    LibraryUnit = RuntimeUnit | WrapperUnit
 
 addresses: dict[str, str] = {}
 
@@ -71,8 +66,7 @@ def provide(names: tuple[str, ...], target_context: Any) -> None:
             if not (build_in(name) and engine.is_symbol_defined(name) and engine.get_global_value_address(name))
         ]
     if missing:
-        msg = f"the symbol {missing[0]} does not exist in this process"
-        raise Unloadable(msg)
+        raise Unloadable(f"the symbol {missing[0]} does not exist in this process")
 
 
 def _missing(names: tuple[str, ...]) -> list[str]:

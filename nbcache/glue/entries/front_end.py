@@ -20,13 +20,11 @@ import hashlib
 import re
 import zlib
 from array import array
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from nbcache.glue import own_attributes
 from nbcache.glue.entries.library import StoredLibrary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SECTION: Final = "ir"
 """The section of an entry that has the digests, behind the version of what they are of."""

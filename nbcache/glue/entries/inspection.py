@@ -9,14 +9,12 @@ from __future__ import annotations
 import functools
 import sys
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core import funcdesc
 
 from nbcache.glue.capture.compilations import new_build
-
-if TYPE_CHECKING:
-    from nbcache.glue.keys.units import Unit
+from nbcache.glue.keys.units import Unit
 
 
 class Inspection:

@@ -9,8 +9,9 @@ and parsed then.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
@@ -21,12 +22,8 @@ from numba.core.funcdesc import FunctionDescriptor
 from numba.core.runtime import rtsys
 
 from nbcache.glue import own_attributes
+from nbcache.glue.entries.meta import Callee, Symbols
 from nbcache.process import time
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from nbcache.glue.entries.meta import Callee, Symbols
 
 
 class StoredLibrary(JITCodeLibrary):

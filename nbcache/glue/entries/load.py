@@ -40,10 +40,8 @@ from nbcache.records import Record
 
 if TYPE_CHECKING:
     from nbcache.glue.capture.placeholders import Definition
-    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+    from nbcache.glue.entries.wrappers import LibraryUnit
     from nbcache.glue.overloads.history import History
-
-    LibraryUnit = RuntimeUnit | WrapperUnit
 
 
 class Opened(Record):
@@ -87,8 +85,7 @@ def _refuse_other_globals(unit: Unit, meta: Meta) -> None:
     """Object mode reads globals while it runs, and there is one environment to read them from."""
     environment = lookup_environment(meta.environment) if meta.objectmode else None
     if environment is not None and environment.globals is not unit.function.__globals__:
-        msg = "the same code is loaded already, for a function with other globals"
-        raise InUse(msg)
+        raise InUse("the same code is loaded already, for a function with other globals")
 
 
 def _load_needs(
@@ -101,17 +98,14 @@ def _load_needs(
             continue
         read = find(key, build)
         if read is None:
-            msg = "the other half of a recursion is not in the store"
-            raise Unloadable(msg)
+            raise Unloadable("the other half of a recursion is not in the store")
         loading.add(build)
         opened, other = _open_result(unit, read)
         if isinstance(other, LiteralsMeta):
-            msg = "the other half of a recursion is no code"
-            raise Unloadable(msg)
+            raise Unloadable("the other half of a recursion is no code")
         _load_needs(unit, target_context, other, find, loading)
         if other.consts and other.module is None:
-            msg = "the other half of a recursion has no module"
-            raise Unloadable(msg)
+            raise Unloadable("the other half of a recursion has no module")
         library = load_library(target_context, other, opened.code, read, _nothing_links_it)
         hold(library, opened.held)
         environment = (other.environment, other.module or "builtins", other.consts or [])
@@ -123,8 +117,7 @@ _halves: list[StoredLibrary] = []
 
 
 def _nothing_links_it() -> Any:
-    msg = "code that was loaded for a recursion alone is not linked"
-    raise RuntimeError(msg)
+    raise RuntimeError("code that was loaded for a recursion alone is not linked")
 
 
 def unpack_library(unit: LibraryUnit, read: Read, rebuild: Callable[[], Any]) -> tuple[Any, str]:
@@ -148,13 +141,11 @@ def open_entry(unit: Unit | LibraryUnit, read: Read) -> Opened:
     """An entry's metadata, with what it names found in this process.  Raises Unloadable."""
     data, code = read("meta"), read("object")
     if data is None or code is None:
-        msg = "damaged"
-        raise Unloadable(msg)
+        raise Unloadable("damaged")
     size = int.from_bytes(data[:8], "little")
     version, definitions, *rest = pickle.loads(data[8 : 8 + size])  # noqa: S301  of a trusted, checked entry
     if version != META_VERSION:
-        msg = f"metadata of version {version}"
-        raise Unloadable(msg)
+        raise Unloadable(f"metadata of version {version}")
     asked = Asked(*rest)
     held, consulted = _consult(unit, asked, definitions) if isinstance(unit, Unit) else ([], None)
     if consulted is not None and consulted.ran:
@@ -333,8 +324,7 @@ def load_library(
 def _callees(read: Read) -> list[Callee]:
     data = read(CALLEES)
     if data is None:
-        msg = "damaged"
-        raise Unloadable(msg)
+        raise Unloadable("damaged")
     return [Callee(name, Symbols._make(symbols), code) for name, symbols, code in pickle.loads(data)]  # noqa: S301
 
 

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from numba.core import types
+from numba.core.dispatcher import LiftedLoop
 from numba.core.errors import ForceLiteralArg
 
-from nbcache.glue.identity.asked_names import Consulted
+from nbcache.glue.identity.asked_names import Ask, Consulted
 from nbcache.glue.identity.ownership import is_numba_type
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.overloads.uses import Uses
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from numba.core.dispatcher import LiftedLoop
-
-    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
-    from nbcache.glue.identity.asked_names import Ask
-
-    LibraryUnit = RuntimeUnit | WrapperUnit
 
 Environments = list[tuple[str, str, list[Any]]]
 """Name, module and constants of each."""

@@ -51,10 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nbcache.glue.capture.compilations import Frame, FrameStack
-    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
+    from nbcache.glue.entries.wrappers import LibraryUnit
     from nbcache.glue.overloads.uses import Uses
-
-    LibraryUnit = RuntimeUnit | WrapperUnit
 
 _ENVIRONMENT_PREFIXES = ("_ZN08NumbaEnv", ".NumbaEnv")
 
@@ -66,8 +64,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
     and the *past* that they need are `History`'s.
     """
     if any(initialise is not _reload_parfors for initialise in cres.reload_init or ()):
-        msg = "its pipeline initialises something when it is loaded"
-        raise Unstorable(msg)
+        raise Unstorable("its pipeline initialises something when it is loaded")
     if frame.consulted.conflict:
         raise Unstorable(frame.refusal)
     look_again(unit)
@@ -80,8 +77,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
     if library.has_dynamic_globals:
         # Decided on the final module, a caller's as well: most addresses that lowering puts in are optimised away.
         what = addresses.get(library._dynamic_globals[0], "something in this process")
-        msg = f"it has the address of {what} built in"
-        raise Unstorable(msg, linkable=True)
+        raise Unstorable(f"it has the address of {what} built in", linkable=True)
     module = str(library._final_module)
     try:
         meta = _meta_of(unit, frame, cres, owners, uses, is_exact=targets.is_exact(module))
@@ -93,8 +89,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
         raise Unstorable(str(exc), linkable=not frame.taint) from exc
     except Exception as exc:
         let_pass(exc)
-        msg = f"it can't be written down ({type(exc).__name__}: {exc})"
-        raise Unstorable(msg, linkable=not frame.taint) from exc
+        raise Unstorable(f"it can't be written down ({type(exc).__name__}: {exc})", linkable=not frame.taint) from exc
     if frame.taint:
         raise Unstorable(frame.taint)
     return _sections(unit, library, module, meta, data, past, asked)
@@ -128,8 +123,7 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Use
         asked = _asked(frame)
     except Exception as exc:
         let_pass(exc)
-        msg = f"it can't be written down ({type(exc).__name__}: {exc})"
-        raise Unstorable(msg) from exc
+        raise Unstorable(f"it can't be written down ({type(exc).__name__}: {exc})") from exc
     definitions = definitions_in(data, asked.asks, unit)
     guard = _guard(definitions, past, frame.consulted)
     sections = encoded(unit, b"", data, definitions, asked)
@@ -159,11 +153,9 @@ def _sections(
     asked: Asked | None = None,
 ) -> Packed:
     if has_bare(module):
-        msg = "it has a number built in that it takes for an address in this process"
-        raise Unstorable(msg)
+        raise Unstorable("it has a number built in that it takes for an address in this process")
     if has_state(module):
-        msg = "it has a variable of its own, which it may change"
-        raise Unstorable(msg)
+        raise Unstorable("it has a variable of its own, which it may change")
     code = bytes(library._get_compiled_object())
     asked = asked or Asked(b"", {}, b"")
     callees = packed(callees_of(library)) if meta.has_callees else b""
@@ -206,8 +198,7 @@ def definitions_in(data: bytes, asks: bytes, unit: Unit | LibraryUnit) -> dict[s
     in_asks = placeholders.tokens_in(asks)
     found = placeholders.tokens_in(data) | in_asks
     if not found <= placeholders.definitions.keys():
-        msg = "it refers to something whose definition is lost"
-        raise Unstorable(msg)
+        raise Unstorable("it refers to something whose definition is lost")
     try:
         defined = _before_asking(unit, in_asks) if isinstance(unit, Unit) and in_asks else {}
         return {token: defined.get(token) or placeholders.definition_for(token, unit.reach) for token in sorted(found)}
@@ -284,8 +275,7 @@ def _needs(objects: list[Symbols], prefix: str, owners: Mapping[str, str]) -> li
         build = build_in(symbol)
         key = owners.get(build) if build is not None else None
         if build is None or key is None:
-            msg = "it is part of a recursion through a function that can't be cached"
-            raise Unstorable(msg, linkable=True)
+            raise Unstorable("it is part of a recursion through a function that can't be cached", linkable=True)
         found.append((symbol, key, build))
     return found
 

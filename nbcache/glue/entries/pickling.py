@@ -7,10 +7,10 @@ import io
 import pickle
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba.core import ir, types
@@ -23,6 +23,7 @@ from numba.core.typing.templates import builtin_registry
 
 from nbcache.glue import own_attributes
 from nbcache.glue.capture import placeholders
+from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.entries.meta import name_of, type_called
 from nbcache.glue.entries.verdicts import Unloadable, Unstorable
 from nbcache.glue.identity.attributes import types_in
@@ -31,14 +32,6 @@ from nbcache.glue.identity.describe_numpy import by_address
 from nbcache.glue.identity.object_mode import DEFINITIONS, is_value
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
-
-    LibraryUnit = RuntimeUnit | WrapperUnit
 
 
 class TokenPickler(NumbaPickler):
@@ -87,8 +80,7 @@ class TokenPickler(NumbaPickler):
         if is_toolchain_definition(chooser):
             chooser = None
         if _resolve(obj.this, attribute) != obj:
-            msg = f"a method {attribute} that {obj.this} is not known to have"
-            raise pickle.PicklingError(msg)
+            raise pickle.PicklingError(f"a method {attribute} that {obj.this} is not known to have")
         return _method_of, (obj.this, attribute, key, chooser)
 
     def _function(self, obj: Any) -> Any:
@@ -120,8 +112,7 @@ class TokenPickler(NumbaPickler):
         for i, part in enumerate(parts):
             name = name.replace(_spelt(part), f"\0{i}\0")
         if re.search(ADDRESS, name):
-            msg = f"the type {re.sub(ADDRESS, '', obj.name)} is named by an address"
-            raise pickle.PicklingError(msg)
+            raise pickle.PicklingError(f"the type {re.sub(ADDRESS, '', obj.name)} is named by an address")
         return _type_of_parts, (type(obj), state, name, parts)
 
 
@@ -174,8 +165,7 @@ def _method_of(this: Type, attribute: str, key: Any, chooser: Any) -> Type:
     found = _resolve(this, attribute)
     known = own_attributes.unheard(getattr(getattr(found, "template", None), "_overload_func", None))
     if getattr(found, "typing_key", None) != key or (chooser is not None and known is not chooser):
-        msg = f"the method {attribute} of {this} is another one here"
-        raise Unloadable(msg)
+        raise Unloadable(f"the method {attribute} of {this} is another one here")
     return found
 
 
@@ -198,8 +188,7 @@ def _function_of(function: Any) -> Type:
         cpu_target.typing_context.refresh()
         found = _registered_for(function)
     if found is None:
-        msg = f"nothing is registered with Numba for {getattr(function, '__qualname__', function)}"
-        raise Unloadable(msg)
+        raise Unloadable(f"nothing is registered with Numba for {getattr(function, '__qualname__', function)}")
     return found
 
 
@@ -268,8 +257,7 @@ def can_be_named(args: tuple[Type, ...], frame: Frame) -> bool:
     if any(isinstance(typ, types.Callable) and not _come_back((typ,), frame) for typ in types_in(args)):
         return False
     kinds = {type(typ).__name__ for typ in args if not _come_back((typ,), frame)}
-    msg = f"it calls a function with a type that no other process can name ({', '.join(sorted(kinds))})"
-    raise Unstorable(msg)
+    raise Unstorable(f"it calls a function with a type that no other process can name ({', '.join(sorted(kinds))})")
 
 
 _SAME_EVERYWHERE: set[tuple[Type, ...]] = set()

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from nbcache.glue.entries.wrappers import RuntimeUnit, WrapperUnit
-
-    LibraryUnit = RuntimeUnit | WrapperUnit
-
 
 class Unstorable(Exception):  # noqa: N818  a verdict, not a malfunction
     """A compile result that can't be an entry; ``str()`` is the reason.

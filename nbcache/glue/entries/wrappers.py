@@ -9,18 +9,15 @@ kernel's symbol, build id included, is therefore the heart of a wrapper's key.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core.runtime import nrtdynmod
 from numba.np.ufunc import wrappers
 
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.counterparts import Reach
-from nbcache.glue.keys.key_parts import CONDITIONS, components_of, key_of_parts
-
-if TYPE_CHECKING:
-    from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.key_parts import Part
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.key_parts import CONDITIONS, Part, components_of, key_of_parts
 
 _VERSION = b"wrapper 2"
 _RUNTIME_VERSION = b"runtime 2"
@@ -99,6 +96,9 @@ class RuntimeUnit:
     def reach(self) -> Reach:
         """Nothing but the toolchain."""
         return Reach(())
+
+
+LibraryUnit = WrapperUnit | RuntimeUnit
 
 
 def build_runtime(target_context: Any) -> Any:

@@ -14,13 +14,7 @@ from contextlib import nullcontext
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from numba.core import (
-    compiler_lock,
-    dispatcher,
-    event,
-    sigutils,
-    types,
-)
+from numba.core import compiler_lock, dispatcher, event, sigutils, types
 from numba.core.caching import CacheImpl, NullCache, _Cache
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import ForceLiteralArg, TypingError
@@ -81,7 +75,6 @@ def scoped(attribute: str, covers: Callable[..., bool], *, has_past: bool = Fals
     """
 
     def replace(original: Any, session: Session) -> Any:
-        @functools.wraps(original)
         def compile_in_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not covers(self, *args, **kwargs):
                 return original(self, *args, **kwargs)
@@ -209,7 +202,6 @@ def in_one_frame(original: Any, _session: Session) -> Any:
     """
     cached = dispatcher._FunctionCompiler._compile_cached
 
-    @functools.wraps(original)
     def compile(self: Any, args: Any, return_type: Any) -> Any:  # noqa: A001  Numba's name
         if type(self)._compile_cached is not cached:  # somebody's own
             return original(self, args, return_type)
@@ -222,7 +214,7 @@ def in_one_frame(original: Any, _session: Session) -> Any:
                 self._failed_cache[key] = failed = error
         raise failed
 
-    compile.__code__ = compile.__code__.replace(co_stacksize=_ROOM)  # type: ignore[attr-defined]  # it is a function
+    compile.__code__ = compile.__code__.replace(co_stacksize=_ROOM)
     return compile
 
 
@@ -251,7 +243,6 @@ def _include_existing(session: Session, callee: Any, args: tuple[Any, ...], retu
 def used_as_it_is(original: Any, session: Session) -> Any:
     """Where code takes an overload that is there, without a compilation: that of a function with a signature, say."""
 
-    @functools.wraps(original)
     def take(self: Any, sig: Any) -> Any:
         if len(session.frames):
             args, _return_type = _normalized(sig)
@@ -288,7 +279,6 @@ def wrapped_ufunc(kind: str) -> Callable[[Any, Session], Any]:
     """Load what wraps a kernel as a ufunc's loop, or keep what Numba builds."""
 
     def replace(original: Any, session: Session) -> Any:
-        @functools.wraps(original)
         def build_ufunc_wrapper(
             library: Any, context: Any, fname: Any, signature: Any, *rest: Any, **named: Any
         ) -> Any:
@@ -306,7 +296,6 @@ def wrapped_gufunc(kind: str) -> Callable[[Any, Session], Any]:
     """The same for a generalized ufunc."""
 
     def replace(original: Any, session: Session) -> Any:
-        @functools.wraps(original)
         def build_gufunc_wrapper(py_func: Any, cres: Any, sin: Any, sout: Any, cache: Any, is_parfors: Any) -> Any:
             if is_parfors:
                 # Linked into the caller, and stored as part of it.
@@ -324,7 +313,6 @@ def wrapped_gufunc(kind: str) -> Callable[[Any, Session], Any]:
 def lifted(original: Any, session: Session) -> Any:
     """Ask for an ``objmode`` block, which has no cache of Numba's."""
 
-    @functools.wraps(original)
     def compile_block(self: Any, sig: Any) -> Any:
         with compiler_lock.global_compiler_lock._lock:
             args, _return_type = _normalized(sig)
@@ -350,7 +338,6 @@ def lifted(original: Any, session: Session) -> Any:
 def stencil_call(original: Any, session: Session) -> Any:
     """Ask for a stencil that is called from Python."""
 
-    @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         # As in the original, which compiles anew for each call.
         if self.neighborhood is not None and len(self.neighborhood) != args[0].ndim:
@@ -384,7 +371,6 @@ def stencil_call(original: Any, session: Session) -> Any:
 def runtime(original: Any, session: Session) -> Any:
     """Load the library of Numba's own runtime, or keep what Numba builds."""
 
-    @functools.wraps(original)
     def compile_nrt_functions(ctx: Any) -> Any:
         def build() -> Any:
             try:
@@ -438,7 +424,6 @@ def _is_package_s(cache: Any) -> bool:
 def complete_first(original: Any, _session: Session) -> Any:
     """Let a recompilation begin with all overloads that are owed."""
 
-    @functools.wraps(original)
     def disable_compile(self: Any, val: bool = True) -> None:
         # Whoever looks is given what hits promised; the original looks only where assertions are on.
         len(self.overloads)

@@ -350,7 +350,6 @@ def loaded_whole(original: Any, session: Session) -> Any:
 
     session.maker.fill = fill
 
-    @functools.wraps(original)
     def load_additional_registries(self: Any) -> None:
         session.maker.fill = None
         load()
@@ -368,7 +367,6 @@ def loaded_whole(original: Any, session: Session) -> Any:
 def typing_after_hits(original: Any, session: Session) -> Any:
     """Refresh typing contexts when something is typed, and not whenever a dispatcher is called."""
 
-    @functools.wraps(original)
     def typeof_pyval(self: Any, val: Any) -> Any:
         typ = original(self, val)
         if typ is types.pyobject and session.maker.installed.waiting:
@@ -383,7 +381,6 @@ def typeof_after_hits(original: Any, session: Session) -> Any:
     """Where nothing says what type a value has, import what would say so after a compilation."""
     unknown = typeof_impl.dispatch(object)
 
-    @functools.wraps(original)
     def _typeof_buffer(val: Any, c: Any) -> Any:
         typ = original(val, c)
         if typ is None and session.has_hits:
@@ -399,7 +396,6 @@ def typeof_after_hits(original: Any, session: Session) -> Any:
 def runtime_after_hits(original: Any, session: Session) -> Any:
     """Initialise Numba's runtime when somebody asks for it who relies on a compilation to have done that."""
 
-    @functools.wraps(original)
     def _init_guard(self: Any) -> None:
         if not self._init and session.has_hits:
             self.initialize(cpu_target.target_context)
@@ -411,7 +407,6 @@ def runtime_after_hits(original: Any, session: Session) -> Any:
 def extensions(original: Any, _session: Session) -> Any:
     """Leave out Numba's search for extensions where none is installed."""
 
-    @functools.wraps(original)
     def init_all() -> None:
         if not entrypoints._already_initialized:
             entrypoints._already_initialized = not declares_extensions()
@@ -421,10 +416,9 @@ def extensions(original: Any, _session: Session) -> Any:
     return init_all
 
 
-def before_types(original: Any, session: Session) -> Any:
+def before_types(_original: Any, session: Session) -> Any:
     """Load extensions before types are made of arguments."""
 
-    @functools.wraps(original)
     def _compilation_chain_init_hook(_self: Any) -> None:
         """As Numba's, which loads every package that extends it before it looks at an argument."""
         session.maker.installed.prepare()
@@ -435,7 +429,6 @@ def before_types(original: Any, session: Session) -> Any:
 def deferred_after_hits(original: Any, session: Session) -> Any:
     """Define a template's overloads when somebody asks for them."""
 
-    @functools.wraps(original)
     def get_type(self: Any) -> Any:
         found = original(self)
         if found.is_opaque and session.has_hits and not vars(self).get(own_attributes.DEFINING):

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import TYPE_CHECKING, Any
 
-from numba.core import (
-    cgutils,
-    ir,
-    types,
-)
+from numba.core import cgutils, ir, types
 from numba.core.dispatcher import Dispatcher
 
 from nbcache.glue import own_attributes
@@ -26,20 +21,18 @@ if TYPE_CHECKING:
 def generator_names(original: Any, _session: Session) -> Any:
     """Give a generator's resuming function a name that no other build has."""
 
-    @functools.wraps(original.__func__)
     def from_generator_fndesc(cls: Any, func_ir: Any, fndesc: Any, gentype: Any, mangler: Any) -> Any:
-        descriptor = original.__func__(cls, func_ir, fndesc, gentype, mangler)
+        descriptor = original(cls, func_ir, fndesc, gentype, mangler)
         # Numba leaves the unique id out, and the generator's type is named by its function's address.
         descriptor.mangled_name = f"{descriptor.mangled_name}.{fndesc.uid}"
         return descriptor
 
-    return classmethod(from_generator_fndesc)
+    return from_generator_fndesc
 
 
 def kept_objects(original: Any, session: Session) -> Any:
     """Have the object of each library kept: a caller's entry may need it (callees.py)."""
 
-    @functools.wraps(original)
     def create_library(self: Any, name: Any, **kwargs: Any) -> Any:
         library = original(self, name, **kwargs)
         if len(session.frames):
@@ -56,7 +49,6 @@ _written: list[str] = [""]
 def written_modules(original: Any, _session: Session) -> Any:
     """Keep the text that Numba writes to have it parsed: to have LLVM print it takes three times as long."""
 
-    @functools.wraps(original)
     def normalize_ir_text(text: Any) -> Any:
         normalized = original(text)
         # It is asked about names of modules as well.
@@ -70,16 +62,13 @@ def written_modules(original: Any, _session: Session) -> Any:
 def noted_modules(original: Any, _session: Session) -> Any:
     """Note what the front end made, before it is optimised (front_end.py)."""
 
-    @functools.wraps(original)
     def add_llvm_module(self: Any, ll_module: Any) -> None:
-        try:
+        with suppressed(Exception):  # its entry has no digest then
             from nbcache.glue.entries import front_end
 
             text, _written[0] = _written[0], ""
             is_its_own = text.startswith(f'; ModuleID = "{ll_module.name}"\n')
             front_end.note(self, text if is_its_own else str(ll_module))
-        except Exception as raised:  # noqa: BLE001  its entry has no digest then
-            let_pass(raised)
         original(self, ll_module)
 
     return add_llvm_module
@@ -91,16 +80,14 @@ def unique_ids(original: Any, session: Session) -> Any:
     Numba's own is taken as well: others may have put theirs in the place of its counter, before or since, and what they
     count doesn't say which build a name belongs to.
     """
-    from_function = original.__func__
 
-    @functools.wraps(from_function)
     def identified(cls: Any, pyfunc: Any) -> Any:
-        identity = from_function(cls, pyfunc)
+        identity = original(cls, pyfunc)
         identity.unique_id = session.frames.next_unique_id()
         identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
         return identity
 
-    return classmethod(identified)
+    return identified
 
 
 class _Pickles:
@@ -162,7 +149,6 @@ def _give_up(frame: Frame, raised: Exception) -> None:
 def excinfo(original: Any, session: Session) -> Any:
     """Keep exceptions' places as placeholders, also in what they say."""
 
-    @functools.wraps(original)
     def build_excinfo_struct(self: Any, exc: Any, exc_args: Any, loc: Any, func_name: Any) -> Any:
         exc, exc_args, location = original(self, exc, exc_args, loc, func_name)
         frame = session.frames.top()
@@ -188,7 +174,6 @@ def excinfo(original: Any, session: Session) -> Any:
 def dynamic_addresses(original: Any, session: Session) -> Any:
     """Put a symbol where an address of this process would be compiled in."""
 
-    @functools.wraps(original)
     def add_dynamic_addr(self: Any, builder: Any, intaddr: int, info: Any) -> Any:
         frame = session.frames.top()
         symbol, whose = None, ""
@@ -219,7 +204,6 @@ def dynamic_addresses(original: Any, session: Session) -> Any:
 def with_recipe(original: Any, _session: Session) -> Any:
     """Note what a function was made of that Numba made of a closure."""
 
-    @functools.wraps(original)
     def _create_function_from_code_obj(fcode: Any, func_env: str, func_arg: str, func_clo: str, glbls: Any) -> Any:
         function = original(fcode, func_env, func_arg, func_clo, glbls)
         vars(function)[own_attributes.RECIPE] = (fcode, func_env, func_arg, func_clo)
@@ -231,7 +215,6 @@ def with_recipe(original: Any, _session: Session) -> Any:
 def known_closures(original: Any, session: Session) -> Any:
     """Note the dispatchers that Numba made of closures in what is compiled."""
 
-    @functools.wraps(original)
     def run_pass(self: Any, state: Any) -> Any:
         mutated = original(self, state)
         frame = session.frames.top()
@@ -268,7 +251,6 @@ def stencil_class() -> Any:
 def without_placeholders(original: Any, _session: Session) -> Any:
     """Keep no code in files that a package names which was linked with some of nbcache's, of an older callee."""
 
-    @functools.wraps(original)
     def check_cachable(self: Any, cres: Any) -> bool:
         from nbcache.glue.capture.placeholders import tokens_in
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from llvmlite.binding import ffi
 from numba.core.compiler_lock import global_compiler_lock
@@ -21,9 +21,6 @@ from numba.core.registry import cpu_target
 
 from nbcache.glue.hooks import deferring
 from nbcache.glue.identity import numba_copies
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CALL_SECONDS = 1.0
 """The longest a fork is held up by another thread's call of LLVM [s]. Nearly all take milliseconds, but the thread that

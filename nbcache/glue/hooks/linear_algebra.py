@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import _nbcache
 from nbcache.glue.identity import numba_copies
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 
 _NAME: Final = "scipy.linalg.cython_blas"
 _CALLER = "numba.np.linalg"
@@ -38,10 +38,8 @@ def is_missing() -> bool:
 
 def load() -> None:
     """Import it, as plain Numba has done by now."""
-    try:
+    with suppressed(Exception):  # who calls it meets it again
         importlib.import_module(_NAME)
-    except Exception as raised:  # noqa: BLE001  who calls it meets it again
-        let_pass(raised)
 
 
 _presumed = False

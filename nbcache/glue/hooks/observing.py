@@ -7,7 +7,6 @@ nobody noted that makes what uses it opaque.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import weakref
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from nbcache.glue.identity.registration import chooser_of
 from nbcache.glue.overloads import effects, loops
 from nbcache.glue.overloads.inherited_flags import inherited
 from nbcache.glue.overloads.loops import find_loop, kernel_of
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +47,6 @@ whoever made sure that its choice compiles, None if nothing; and how it was aske
 def noting_loops(original: Any, session: Session) -> Any:
     """Note the loops that a ufunc gains."""
 
-    @functools.wraps(original)
     def compile_for_argtys(self: Any, argtys: Any, return_type: Any = None) -> Any:
         dispatcher, args = kernel_of(self), tuple(argtys)
         own_attributes.show_as(self, dispatcher)
@@ -69,7 +67,6 @@ def noting_loops(original: Any, session: Session) -> Any:
 def known_kernels(original: Any, session: Session) -> Any:
     """Note which gufunc a kernel is compiled for, and what it is made from."""
 
-    @functools.wraps(original)
     def add(self: Any, fty: Any) -> Any:
         dispatcher = kernel_of(self)
         own_attributes.show_as(self, dispatcher)
@@ -85,7 +82,6 @@ def known_kernels(original: Any, session: Session) -> Any:
 def known_choosers(original: Any, session: Session) -> Any:
     """Note what a template asks of a chooser."""
 
-    @functools.wraps(original)
     def _get_impl(self: Any, args: Any, kws: Any) -> Any:
         choices = choices_of(session)
         if choices is None:
@@ -122,7 +118,6 @@ _AS_IT_IS: AbstractContextManager[None] = nullcontext()
 def inlined_choices(original: Any, session: Session) -> Any:
     """Note what a template inlines."""
 
-    @functools.wraps(original)
     def run_pass(self: Any, state: Any) -> Any:
         choices = choices_of(session)
         if choices is None:
@@ -136,7 +131,6 @@ def inlined_choices(original: Any, session: Session) -> Any:
 def marked_choices(original: Any, _session: Session) -> Any:
     """Mark the dispatcher of what was chosen with who chose it."""
 
-    @functools.wraps(original)
     def _get_jit_decorator(self: Any) -> Any:
         decorator, question = original(self), vars(self).get(own_attributes.QUESTION)
         if question is None:
@@ -158,7 +152,6 @@ def marked_choices(original: Any, _session: Session) -> Any:
 def known_intrinsics(original: Any, session: Session) -> Any:
     """Note what an intrinsic answers."""
 
-    @functools.wraps(original)
     def generic(self: Any, args: Any, kws: Any) -> Any:
         choices = choices_of(session)
         if choices is None:
@@ -173,7 +166,6 @@ def known_intrinsics(original: Any, session: Session) -> Any:
 def with_loops(original: Any, session: Session) -> Any:
     """A caller uses a loop that is there already: so it depends on what the loop was made from, and asked for."""
 
-    @functools.wraps(original)
     def find_ewise_function(self: Any, ewise_types: Any) -> Any:
         found = original(self, ewise_types)
         if len(session.frames) and found[0] is not None:
@@ -195,7 +187,6 @@ def complete_overloads(_original: Any, session: Session) -> Any:
 def noting_neighborhoods(original: Any, session: Session) -> Any:
     """Note the neighborhood that a stencil is given."""
 
-    @functools.wraps(original)
     def _stencil_wrapper(
         self: Any, result: Any, sigret: Any, return_type: Any, typemap: Any, calltypes: Any, *args: Any
     ) -> Any:
@@ -218,7 +209,6 @@ def reading_settings(original: Any, session: Session) -> Any:
         original()
         conditions.have_read()
 
-    @functools.wraps(original)
     def reload_config() -> None:
         if not len(session.frames):
             read()
@@ -241,7 +231,6 @@ def reading_settings(original: Any, session: Session) -> Any:
 def lowered_later(original: Any, _session: Session) -> Any:
     """Import what lowers arrays when something is lowered."""
 
-    @functools.wraps(original)
     def initialize(self: Any, ufunc: Any) -> None:
         this = weakref.ref(self)
 
@@ -394,16 +383,13 @@ def _ask_once_more(template: Any, args: Any, kws: Any) -> None:
     """Numba asked when nobody noted it, and keeps the answer: have the chooser ask for the same again."""
     chooser: Any = chooser_of(type(template))
     first = () if hasattr(template, "_overload_func") else (template.context,)
-    try:
+    with suppressed(Exception):  # it has asked for the same until then
         chooser(*first, *args, **kws)
-    except Exception as raised:  # noqa: BLE001  it has asked for the same until then
-        let_pass(raised)
 
 
 def subroutines(original: Any, session: Session) -> Any:
     """`BaseContext.compile_subroutine`, which keeps what it has compiled for the next caller."""
 
-    @functools.wraps(original)
     def compile_subroutine(self: Any, *args: Any, **named: Any) -> Any:
         frame = session.frames.top()
         if frame is None:
@@ -429,7 +415,6 @@ def code_that_is_read(original: Any, session: Session) -> Any:
     """`ByteCode.__init__`: all code comes by there to be compiled, also what somebody lowers a call to."""
     top = session.frames.top
 
-    @functools.wraps(original)
     def __init__(self: Any, func_id: Any) -> None:  # noqa: N807  its name
         frame = top()
         if frame is not None:

@@ -10,7 +10,7 @@ import inspect
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,14 +44,12 @@ def left_to_it(session: Session, compile_: Callable[[], Any]) -> Any:
 
 def _aside(session: Session) -> AbstractContextManager[None]:
     """Open a frame in which nothing is looked up and no placeholder made; nobody looks at the files of that cache."""
-    try:
+    with suppressed(Exception):  # for want of descriptors to import that with, say
         from nbcache.glue.capture.compilations import Frame, new_build
         from nbcache.glue.capture.witness import looking_away
 
         frame = Frame(None, new_build("0" * 12), _REASON, aside=True)
         frame.taint = _REASON
         session.frames.push(frame)
-    except Exception as raised:  # noqa: BLE001  for want of descriptors to import that with, say
-        let_pass(raised)
-        return nullcontext()
-    return looking_away()
+        return looking_away()
+    return nullcontext()

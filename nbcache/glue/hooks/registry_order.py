@@ -10,7 +10,8 @@ put off most of Numba's own, what is late is held back until the rest is read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from numba.core import imputils
 from numba.core.registry import cpu_target
@@ -19,11 +20,7 @@ from numba.core.typing import templates
 
 from nbcache.glue.identity import unregistered
 from nbcache.glue.identity.registration import Registration, formals, is_others, parts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nbcache.glue.identity.registrations import ExtensionIndex
+from nbcache.glue.identity.registrations import ExtensionIndex
 
 
 class _LateLast:

@@ -6,7 +6,6 @@ once (`Names.noted`).  Names are explained in asked_names.py. What can't be note
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
 from typing import TYPE_CHECKING, Any
@@ -132,7 +131,6 @@ def _noting(note: Callable[..., None], *, of_context: bool = False) -> Callable[
     def replace(original: Any, session: Session) -> Any:
         asked, index = session.frames.asked, session.maker.extensions
 
-        @functools.wraps(original)
         def call(*args: Any, **named: Any) -> Any:
             names = asked(index.generation)
             if names is not None:
@@ -153,7 +151,6 @@ def data_models(original: Any, session: Session) -> Any:
     """`DataModelManager.lookup`, which keeps the model of a type, and so asks for what is inside it once."""
     asked, index = session.frames.asked, session.maker.extensions
 
-    @functools.wraps(original)
     def lookup(self: Any, fetype: Any) -> Any:
         names = asked(index.generation)
         # What is lowered asks for the models of a few types thousands of times.
@@ -231,7 +228,6 @@ def answering(original: Any, session: Session) -> Any:
     # It is called for every template that might answer: hundreds of times for a function.
     asked_again = session.maker.extensions.asked_for_types
 
-    @functools.wraps(original)
     def apply(self: Any, args: Any, kws: Any) -> Any:
         frame = session.frames.top() if type(self) in asked_again else None
         if frame is not None and (choices := choices_of(session)) is not None:
@@ -266,7 +262,6 @@ def typing_of_calls(original: Any, session: Session) -> Any:
     """`BaseFunction.get_call_type`: Numba's way from a function and argument types to a signature."""
     asked, index = session.frames.asked, session.maker.extensions
 
-    @functools.wraps(original)
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
         names = asked(index.generation)
         if names is None:
@@ -296,7 +291,6 @@ def typing_of_builtins(original: Any, session: Session) -> Any:
     """`BaseContext._resolve_builtin_function_type`: the same for what has no value in Python, such as `getiter`."""
     asked, index = session.frames.asked, session.maker.extensions
 
-    @functools.wraps(original)
     def _resolve_builtin_function_type(self: Any, func: Any, args: Any, kws: Any) -> Any:
         names = asked(index.generation)
         if names is None or isinstance(func, types.Type):
@@ -329,7 +323,6 @@ def attributes(type_at: int, name_at: int) -> Callable[[Any, Session], Any]:
 def installing(original: Any, session: Session) -> Any:
     """`install_registry` of a context: what others install comes after what Numba has of its own."""
 
-    @functools.wraps(original)
     def install_registry(self: Any, registry: Any) -> None:
         if not str(sys._getframe(1).f_globals.get("__name__")).startswith("numba."):
             _fill(session)
@@ -341,7 +334,6 @@ def installing(original: Any, session: Session) -> Any:
 def lowering(original: Any, session: Session) -> Any:
     """`BaseContext.get_function`: the code for a call."""
 
-    @functools.wraps(original)
     def get_function(self: Any, fn: Any, sig: Any, *rest: Any, **named: Any) -> Any:
         frame = session.frames.top()
         if frame is not None and not isinstance(fn, types.Dispatcher):
@@ -365,7 +357,6 @@ def types_at(start: int, stop: int) -> Callable[[Any, Session], Any]:
     def replace(original: Any, session: Session) -> Any:
         note = _noting(lambda names, *args: _note_types(names, args[start:stop]))(original, session)
 
-        @functools.wraps(original)
         def call(*args: Any, **named: Any) -> Any:
             # Nearly all are Numba's own.
             return (original if _numbas.issuperset(map(type, args[start:stop])) else note)(*args, **named)
@@ -378,7 +369,6 @@ def types_at(start: int, stop: int) -> Callable[[Any, Session], Any]:
 def boxing(original: Any, session: Session) -> Any:
     """`_Registry.lookup` of what boxes, unboxes and reflects values of a class of types."""
 
-    @functools.wraps(original)
     def lookup(self: Any, typeclass: Any, default: Any = None) -> Any:
         frame = session.frames.top()
         if frame is not None:

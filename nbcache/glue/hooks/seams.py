@@ -11,20 +11,9 @@ from __future__ import annotations
 
 import copy
 import importlib
-import logging
 from typing import TYPE_CHECKING
 
-from numba.core import (
-    bytecode,
-    callconv,
-    cgutils,
-    config,
-    entrypoints,
-    ir_utils,
-    pythonapi,
-    types,
-    typing,
-)
+from numba.core import bytecode, callconv, cgutils, config, entrypoints, ir_utils, pythonapi, types, typing
 from numba.core.base import BaseContext
 from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import Codegen, CPUCodeLibrary
@@ -50,8 +39,6 @@ from nbcache.glue.replacing import Seam
 
 if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
-
-_log = logging.getLogger("nbcache")
 
 
 def forbid_files() -> None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 _WATCHED = (
     ("numba.core.dispatcher", "_FunctionCompiler", "__init__"),

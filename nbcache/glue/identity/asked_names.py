@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CodeType
+from typing import Any
 
 from numba.core.types.abstract import Type
 
 from nbcache.glue.identity.ownership import is_numba_type, module_name
 from nbcache.passing_exceptions import let_pass
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from types import CodeType
 
 _NAME_BYTES = 8
 _CHANGED = "what is registered with Numba for something that it asked for changed meanwhile"

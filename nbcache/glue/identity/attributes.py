@@ -12,8 +12,9 @@ import gc
 import sys
 import warnings
 import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core import types
 
@@ -21,10 +22,7 @@ from nbcache.glue import own_attributes
 from nbcache.glue.identity.node import ANYTHING, Node
 from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.watched import MISSING
-from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+from nbcache.passing_exceptions import suppressed
 
 IGNORED_MEMBERS = frozenset(
     {
@@ -179,14 +177,12 @@ def _lazy(obj: Any) -> list[Any]:
 
 def _given_by(annotate: Any) -> dict[str, Any] | None:
     """What *annotate* gives; None where it fails, because a name is defined later, say."""
-    try:
+    with suppressed(Exception):  # it is the program's
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # who reads them hears that
             given = annotate(_VALUES)
-    except Exception as raised:  # noqa: BLE001  it is the program's
-        let_pass(raised)
-        return None
-    return given if type(given) is dict else None
+        return given if type(given) is dict else None
+    return None
 
 
 def describe_class_scope(node: Node, label: str, members: Any, wanted: Iterable[str]) -> None:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import dis
 import itertools
+from collections.abc import Callable, Iterator
 from types import CodeType
-from typing import TYPE_CHECKING
 
 from nbcache.glue.identity.bytecode import CLOSURE, GLOBAL, Variable
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _KINDS = {
     "LOAD_GLOBAL": GLOBAL, "LOAD_NAME": GLOBAL, "LOAD_DEREF": CLOSURE, "LOAD_CLASSDEREF": CLOSURE,

@@ -10,15 +10,12 @@ import dis
 import hashlib
 import re
 import weakref
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING
 
 from nbcache.glue.identity.constant_bytes import encode_constant
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _CONTAINS_OP = dis.opmap["CONTAINS_OP"]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]

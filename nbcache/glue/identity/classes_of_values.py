@@ -12,12 +12,10 @@ from __future__ import annotations
 import enum
 import inspect
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nbcache.glue.identity.node import Node
 from nbcache.glue.identity.ownership import toolchain_name
-
-if TYPE_CHECKING:
-    from nbcache.glue.identity.node import Node
 
 _ASKED = frozenset(
     {"__class__", "__getattribute__", "__getitem__", "__iter__", "__len__", "__signature__", "__text_signature__"}

@@ -7,12 +7,9 @@ is installed later. Modules that Numba imports when it compiles count as well.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 from nbcache.process import os
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 COMPILER = ("numba", "llvmlite", "numpy")
 """The packages that turn Python into machine code."""

@@ -115,8 +115,7 @@ def encode_constant(value: object, *, ordered: bool = True) -> bytes:
     """
     found = encode_plain(value, ordered=ordered)
     if found is None:
-        msg = f"unknown constant of type {type(value).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"unknown constant of type {type(value).__name__}")
     return found
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue.identity.bytecode import nested_codes, plan_of, variables_of
 from nbcache.glue.identity.marked_packages import Ran
 from nbcache.glue.identity.node import Node, Unresolvable
 from nbcache.glue.identity.only_named import Referred
 from nbcache.passing_exceptions import suppressed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 class LiveValue:
@@ -137,12 +135,10 @@ class Reach:
                 lines = lines if offsets else {1}
                 answers |= {(code.co_filename, at) for at in lines}
         if len(answers) != 1:
-            msg = f"the lines of {qualname} are {'gone' if not answers else 'arranged differently'}"
-            raise Unresolvable(msg)
+            raise Unresolvable(f"the lines of {qualname} are {'gone' if not answers else 'arranged differently'}")
         filename, line = answers.pop()
         if line is None:
-            msg = f"{qualname} has no line there"
-            raise Unresolvable(msg)
+            raise Unresolvable(f"{qualname} has no line there")
         return filename, line
 
     @_and_beyond
@@ -169,8 +165,7 @@ class Reach:
         """The function around a closure's code, and that code.  Raises Unresolvable."""
         found = [pair for pair in self._functions.get(digest, ()) if qualname_of(pair[1]) == qualname]
         if len(found) != 1:
-            msg = f"the closure {qualname} is {'gone' if not found else 'there more than once'}"
-            raise Unresolvable(msg)
+            raise Unresolvable(f"the closure {qualname} is {'gone' if not found else 'there more than once'}")
         return found[0]
 
     def own_objects(self) -> list[object]:

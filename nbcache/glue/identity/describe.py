@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import enum
 import functools
+from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numba.core import types
@@ -30,9 +31,6 @@ from nbcache.glue.identity.only_named import Referred, Stub
 from nbcache.glue.identity.ownership import HEAP_TYPE, drawing_name, is_numba_type, is_toolchain_module, toolchain_name
 from nbcache.glue.identity.process_state import tell, tells
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Describers:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from types import BuiltinFunctionType, GetSetDescriptorType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue.identity.attributes import IGNORED_MEMBERS
 from nbcache.glue.identity.c_functions import (
@@ -26,10 +27,6 @@ from nbcache.glue.identity.node import Describer, Node, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.shared_libraries import in_words
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
 # -- foreign -----
 
 
@@ -42,8 +39,7 @@ def _add_address(node: Node, function: Any, address: Callable[[Any], int]) -> No
     """
     where = address(function)
     if not node.compiled and exported_as(where) is None and not is_installed(file_of(where)):
-        msg = f"a native function ({type(function).__name__}) that could be called while compiling"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"a native function ({type(function).__name__}) that could be called while compiling")
 
     node.check(lambda function: b"%d" % address(function), function)
     place = place_of(where)
@@ -55,15 +51,13 @@ def _add_address(node: Node, function: Any, address: Callable[[Any], int]) -> No
 
 def _describe_cffi_object(node: Node, obj: Any) -> None:
     if not is_cffi_function(obj):
-        msg = f"a cffi object ({type(obj).__name__}) is an address in this process"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"a cffi object ({type(obj).__name__}) is an address in this process")
     node.title = "cffi function"
     _add_address(node, obj, address_of)
     try:
         signature = cffi_signature(obj)
     except TypeError as exc:
-        msg = f"a cffi function that Numba can't call ({exc})"
-        raise Unidentifiable(msg) from exc
+        raise Unidentifiable(f"a cffi function that Numba can't call ({exc})") from exc
     node.part("signature", signature.encode(), signature)
 
 
@@ -93,15 +87,13 @@ def _describe_builtin(node: Node, function: Any) -> None:
     module = owner or sys.modules.get(getattr(function, "__module__", None) or "")
     path = getattr(module, "__file__", None)
     if module is None or path is None:
-        msg = f"the native function {name} has no source that can be seen"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"the native function {name} has no source that can be seen")
     node.title = f"native function {module.__name__}:{name}"
     node.part("file", node.check(file_digest, path), os.path.basename(path))
 
 
 def _refuse_pointer(_node: Node, obj: object) -> None:
-    msg = f"a ctypes object ({type(obj).__name__}) is an address in this process"
-    raise Unidentifiable(msg)
+    raise Unidentifiable(f"a ctypes object ({type(obj).__name__}) is an address in this process")
 
 
 def _describe_ctypes_function(node: Node, function: Any) -> None:

@@ -50,8 +50,7 @@ def _describe_kernel(node: Node, dispatcher: Any) -> None:
     node.edge("pipeline", pipeline)
     name = toolchain_name(type(dispatcher))
     if name is None:
-        msg = f"{type(dispatcher).__qualname__}, a kind of kernel that numba-cuda doesn't know"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"{type(dispatcher).__qualname__}, a kind of kernel that numba-cuda doesn't know")
     node.part("class", name.encode(), name)
     can_compile = dispatcher._can_compile
     node.watch_attribute(weakly, "_can_compile", can_compile)
@@ -70,8 +69,7 @@ def _births(known: weakref.ref[Any]) -> bytes:
     dispatcher: Any = known()
     found = [own_attributes.birth_of(dispatcher, args) for args in dispatcher.overloads]
     if None in found:
-        msg = "a device function that was compiled before the cache was switched on"
-        raise Unidentifiable(msg)
+        raise Unidentifiable("a device function that was compiled before the cache was switched on")
     return repr(found).encode()
 
 
@@ -95,8 +93,7 @@ def digest_of_file(path: str) -> bytes:
             return hashlib.blake2b(file.read(), digest_size=32).digest()
     except (OSError, ValueError) as raised:
         let_pass(raised)
-        msg = f"the file {os.path.basename(path)}, which is linked and can't be read"
-        raise Unidentifiable(msg) from raised
+        raise Unidentifiable(f"the file {os.path.basename(path)}, which is linked and can't be read") from raised
 
 
 def _describe_linkable(node: Node, code: Any) -> None:
@@ -142,8 +139,7 @@ def _describe_declared(node: Node, function: Any) -> None:
     node.value("signature", (*function.sig.args, function.sig.return_type))
     declared = declaration_of(function)
     if declared is None:
-        msg = f"{function.name}, of which numba-cuda doesn't tell how it was declared"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"{function.name}, of which numba-cuda doesn't tell how it was declared")
     node.value("declared", (declared.use_cooperative, declared.abi))
     _describe_links(node, declared.link)
 

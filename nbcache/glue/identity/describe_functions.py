@@ -73,8 +73,7 @@ def _describe_ran(node: Node, ran: Ran) -> None:
     name = function_name(ran.function)
     node.title = f"function {name}, which ran"
     if changes_globals(ran.function.__code__):
-        msg = f"{name}, which ran while it was compiled, changes a global variable"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"{name}, which ran while it was compiled, changes a global variable")
     _describe_all_of_it(node, name, ran.function)
 
 
@@ -285,8 +284,7 @@ def _describe_global(
     """A variable of a *scope*; the compiler looks for *builtin* ones among Python's, a function in its own."""
     value = scope.get(variable, MISSING)
     if type(scope) is not dict:  # Numba asks it as it asks for any item, and a subclass may answer what it likes
-        msg = f"the global variables of {name}, which are a {type(scope).__qualname__}"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"the global variables of {name}, which are a {type(scope).__qualname__}")
     node.watch_item(scope, variable, value)
     if value is MISSING:
         value = builtin.get(variable, MISSING)
@@ -382,11 +380,9 @@ def _attribute(node: Node, module: ModuleType, name: str, *, asked: bool) -> obj
             value, again = getattr(module, name, MISSING), getattr(module, name, MISSING)
     except Exception as exc:
         let_pass(exc)
-        msg = f"the module {module.__name__} fails when asked for {name} ({exc!r})"
-        raise Unidentifiable(msg) from exc
+        raise Unidentifiable(f"the module {module.__name__} fails when asked for {name} ({exc!r})") from exc
     if again is not value:
-        msg = f"the module {module.__name__} gives something else each time that it is asked for {name}"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"the module {module.__name__} gives something else each time that it is asked for {name}")
     if plain and vars(module).get(name, MISSING) is value is not MISSING:  # it remembers its answer
         node.watch_item(scope, name, value)
     else:

@@ -6,8 +6,9 @@ import functools
 import inspect
 import re
 import weakref
+from collections.abc import Iterator
 from types import MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba.core import types
@@ -23,9 +24,6 @@ from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.node import Describer, Node, Unidentifiable
 from nbcache.glue.identity.only_named import refer
 from nbcache.glue.identity.ownership import cell_values, is_toolchain_definition, module_name, toolchain_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ADDRESS = r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}"
 """What in the name of a type may be an address."""
@@ -160,8 +158,7 @@ def _describe_cfunc(node: Node, cfunc: Any) -> None:
 def _describe_jitclass(node: Node, cls: Any) -> None:
     node.title = f"jitclass {module_name(cls.__module__)}:{cls.__qualname__}"
     if not node.compiled:
-        msg = f"{node.title}, of which code that runs while compiling may read what was set on it"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"{node.title}, of which code that runs while compiling may read what was set on it")
     node.edge("class type", cls.class_type)
 
 
@@ -176,8 +173,7 @@ def _describe_intrinsic(node: Node, intrinsic: _Intrinsic) -> None:
 
 
 def _refuse_lifted(_node: Node, obj: LiftedCode) -> None:
-    msg = f"{type(obj).__name__} is code lifted out of another function"
-    raise Unidentifiable(msg)
+    raise Unidentifiable(f"{type(obj).__name__} is code lifted out of another function")
 
 
 # -- Numba types -------------------------------------------------------------------------------
@@ -223,8 +219,7 @@ def _describe_type(node: Node, typ: Any) -> None:
         node.value(f"field {field}", value)
     node.volatile = isinstance(typ, types.DeferredType) and typ._define is None
     if not fields and has_address(typ):
-        msg = f"type {typ.name} is known by a process address alone"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"type {typ.name} is known by a process address alone")
 
 
 _NOTES = frozenset({"_code", "_literal_type_cache", "_value_key", "name"})
@@ -258,16 +253,14 @@ def _describe_context(node: Node, context: Any) -> None:
 
 def _refuse_other_contexts(_node: Node, context: Any) -> None:
     if context is not cpu_target.typing_context and context is not cpu_target.target_context:
-        msg = f"a {type(context).__qualname__} that is not Numba's own"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"a {type(context).__qualname__} that is not Numba's own")
 
 
 def _describe_data_models(node: Node, manager: Any) -> None:
     """Numba's table of data models, which keeps what it was asked for; what others register in it has names."""
     node.title = "Numba's data models"
     if manager is not default_manager:
-        msg = "a table of data models that is not Numba's own"
-        raise Unidentifiable(msg)
+        raise Unidentifiable("a table of data models that is not Numba's own")
 
 
 def has_address(typ: Any) -> bool:

@@ -51,8 +51,7 @@ _NUMPYS = frozenset({np.ndarray, np.memmap})
 
 def _describe_array(node: Node, array: np.ndarray) -> None:
     if array.dtype.hasobject:
-        msg = "an array of Python objects"
-        raise Unidentifiable(msg)
+        raise Unidentifiable("an array of Python objects")
     node.title = "array"
     for extra in extras_of(array.dtype):
         node.value("dtype", extra, owned=True)
@@ -88,8 +87,7 @@ def _describe_dtype(node: Node, dtype: np.dtype) -> None:
 
 def _describe_scalar(node: Node, value: np.generic) -> None:
     if value.dtype.hasobject:
-        msg = "a record of Python objects"
-        raise Unidentifiable(msg)
+        raise Unidentifiable("a record of Python objects")
     node.title = "scalar"
     node.value("dtype", value.dtype)
     node.part("content", node.check(np.generic.tobytes, value), repr(value)[:200])
@@ -99,8 +97,7 @@ def _describe_ufunc(node: Node, ufunc: np.ufunc) -> None:
     if getattr(np, ufunc.__name__, None) is not ufunc:
         module = sys.modules.get("scipy.special")
         if module is None or getattr(module, ufunc.__name__, None) is not ufunc:
-            msg = f"the ufunc {ufunc.__name__} has no source that can be seen"
-            raise Unidentifiable(msg)
+            raise Unidentifiable(f"the ufunc {ufunc.__name__} has no source that can be seen")
     node.title = f"ufunc {ufunc.__name__}"
 
 

@@ -241,8 +241,7 @@ def _describe_module(node: Node, module: ModuleType) -> None:
     edition = edition_of(module)
     hand_on(node, module, edition)
     if edition is None and getattr(module, "__file__", None) is None:
-        msg = f"the module {module.__name__} as a value"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"the module {module.__name__} as a value")
     node.part("edition", (edition or "").encode(), edition or "")
 
 

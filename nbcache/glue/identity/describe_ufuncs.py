@@ -8,8 +8,9 @@ still set.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core import ir
 from numba.np.ufunc.dufunc import DUFunc
@@ -20,11 +21,7 @@ from nbcache.glue import own_attributes
 from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 from nbcache.glue.identity.describe_numba import describe_options
 from nbcache.glue.identity.dispatcher_past import past_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nbcache.glue.identity.node import Describer, Node
+from nbcache.glue.identity.node import Describer, Node
 
 
 def _describe_ufunc_dispatcher(node: Node, dispatcher: UFuncDispatcher) -> None:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import gc
 import hashlib
 import weakref
+from collections.abc import Iterator
 from itertools import chain
 from operator import attrgetter
 from types import FunctionType, MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue.identity.dictionary_changes import dictionary_behind
 from nbcache.glue.identity.marked_packages import verdicts
+from nbcache.glue.identity.node import Node, Scope
 from nbcache.glue.identity.watched import MISSING, are_same
-from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nbcache.glue.identity.node import Node, Scope
+from nbcache.passing_exceptions import suppressed
 
 _DEPTH = 3
 """Through how many containers a name is looked for."""
@@ -71,11 +68,9 @@ def _changed_in(part: Scope) -> Iterator[tuple[object, str]]:
 
 
 def _read(read: Any, *args: Any) -> object:
-    try:
+    with suppressed(Exception):  # what can't be read any more did change
         return read(*args)
-    except Exception as raised:  # noqa: BLE001  what can't be read any more did change
-        let_pass(raised)
-        return MISSING
+    return MISSING
 
 
 def _name_of(parts: list[Scope], obj: object, attribute: str = "", depth: int = 0) -> str:

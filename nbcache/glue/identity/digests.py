@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from nbcache.glue.identity.node import HandedOn, Node, Scope, Walked
 from nbcache.glue.identity.watched import MISSING, Watched
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 
 def sharing_pattern(nodes: list[Node]) -> bytes:

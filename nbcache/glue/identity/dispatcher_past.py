@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 from nbcache.glue import own_attributes
+from nbcache.glue.identity.asked_names import Consulted
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from nbcache.glue.identity.asked_names import Consulted
 
 Given = tuple[tuple[str, Any], ...]
 """(name, value) of what an overload would not have, were it compiled here and now from Python."""

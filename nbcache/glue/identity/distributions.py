@@ -24,16 +24,14 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from nbcache.glue.identity import compiler_files
 from nbcache.glue.identity.entry_points import metadata_in
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened, os, time
 from nbcache.store.content import blake2b
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 VERSION = 1
 UNREADABLE = b"unreadable"
@@ -194,12 +192,10 @@ def _digest_file(path: str, _mtime_ns: int, _size: int, _inode: int) -> bytes:
 
 def file_digest(path: str) -> bytes:
     """Digest of a file's content, or `UNREADABLE`; re-read when size, inode or time stamp changed."""
-    try:
+    with suppressed(OSError):
         status = os.stat(path)
         return _digest_file(path, status.st_mtime_ns, status.st_size, status.st_ino)
-    except OSError as raised:
-        let_pass(raised)
-        return UNREADABLE
+    return UNREADABLE
 
 
 def _sites_of(path: str) -> Iterator[tuple[str, str]]:
@@ -215,14 +211,12 @@ def _normal(name: str) -> str:
 
 def _begun() -> int:
     """When this process began [ns], to 10 ms, and never too late."""
-    try:
+    with suppressed(OSError, ValueError, IndexError):
         with opened("/proc/self/stat", "rb", 0) as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - (ticks / os.sysconf("SC_CLK_TCK"))
         return int((time.time() - age) * 1e9)
-    except (OSError, ValueError, IndexError) as raised:
-        let_pass(raised)
-        return 0
+    return 0
 
 
 STARTED = _begun()

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import sys
 from types import CellType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue.identity.bytecode import CLOSURE, plan_of
 from nbcache.glue.identity.describe_functions import describe_cell, describe_globals
+from nbcache.glue.identity.node import Node
 from nbcache.glue.identity.watched import MISSING
-
-if TYPE_CHECKING:
-    from nbcache.glue.identity.node import Node
 
 
 def describe_forward_reference(node: Node, reference: Any) -> None:

@@ -16,6 +16,7 @@ import threading
 import typing
 import weakref
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from types import (
     BuiltinFunctionType,
     GenericAlias,
@@ -24,7 +25,7 @@ from types import (
     UnionType,
     WrapperDescriptorType,
 )
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from llvmlite import ir
@@ -34,9 +35,6 @@ from nbcache.glue.identity.node import Node, Unidentifiable
 from nbcache.glue.identity.ownership import HEAP_TYPE, is_toolchain_module
 from nbcache.glue.identity.watched import MISSING
 from nbcache.passing_exceptions import let_pass, suppressed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LOCAL = threading.local
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
@@ -68,11 +66,9 @@ def describe_instance(node: Node, obj: Any) -> None:
     """Describe *obj* by its class and its state.  Raises Unidentifiable."""
     cls = type(obj)
     if cls in _PROXIES:
-        msg = "a weak proxy"
-        raise Unidentifiable(msg)
+        raise Unidentifiable("a weak proxy")
     if str(cls.__module__).startswith("nbcache.glue."):  # one of which has an array over all that there is of memory
-        msg = f"an object of type {cls.__qualname__}, which is nbcache's own"
-        raise Unidentifiable(msg)
+        raise Unidentifiable(f"an object of type {cls.__qualname__}, which is nbcache's own")
     node.title = f"instance of {cls.__module__}.{cls.__qualname__}"
     node.edge("class", cls)
     add_state(node, obj)
@@ -249,8 +245,7 @@ def _add_reduction(node: Node, obj: Any, native: type) -> None:
         reduced = reducer(obj) if reducer is not None else obj.__reduce_ex__(4)
     except Exception as exc:
         let_pass(exc)
-        msg = f"an object of type {name} ({exc})"
-        raise Unidentifiable(msg) from exc
+        raise Unidentifiable(f"an object of type {name} ({exc})") from exc
     if isinstance(reduced, str):
         node.part("global", f"{cls.__module__}:{reduced}".encode(), reduced)
         return

@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import weakref
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from nbcache.glue.identity.constant_bytes import encode_atom, encode_plain, spelt
 from nbcache.glue.identity.watched import LISTS, Readings, Watched
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 MAX_ITEMS = 100_000
 """How many items a container may have: all are compared whenever somebody asks."""
@@ -108,8 +106,7 @@ class Node(Readings):
 
                 file = file_of(value)  # type: ignore[arg-type]
                 if file:
-                    msg = f"{label} is the address of something in {file}"
-                    raise Unidentifiable(msg)
+                    raise Unidentifiable(f"{label} is the address of something in {file}")
             return atom
         if kind not in _CONTAINERS or depth > (_TUPLE_DEPTH if kind is tuple else 0):
             # A node of its own: what is shared is described once, however often it is met.

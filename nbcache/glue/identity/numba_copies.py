@@ -10,14 +10,12 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from enum import EnumMeta
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbcache.glue.identity.dictionary_changes import Mutations
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 ROOTS = ("numba", "llvmlite")
 _LEFT_OUT = (

@@ -21,9 +21,10 @@ import builtins
 import dis
 import functools
 import sys
+from collections.abc import Iterator, Mapping
 from operator import is_
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
@@ -39,10 +40,7 @@ from nbcache.glue.identity.ownership import (
     is_toolchain_module,
 )
 from nbcache.glue.identity.watched import are_same
-from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from nbcache.passing_exceptions import let_pass, suppressed
 
 _NOTHING = "there is nothing any more"
 _IN_TURN = "numba.parfors.parfor:sequential_parfor_lowering"
@@ -286,12 +284,10 @@ def _is_imported(owner: ModuleType | type, name: str, value: Any) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def _code_of(module: ModuleType | None) -> CodeType | None:
-    try:
+    with suppressed(Exception):  # no loader, one of another kind, or files that are gone
         code = module.__spec__.loader.get_code(module.__name__)  # type: ignore[union-attr]
-    except Exception as raised:  # noqa: BLE001  no loader, one of another kind, or files that are gone
-        let_pass(raised)
-        return None
-    return code if isinstance(code, CodeType) else None
+        return code if isinstance(code, CodeType) else None
+    return None
 
 
 def _inner(code: CodeType | None) -> Iterator[CodeType]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import sys
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import objmode
@@ -26,11 +26,9 @@ from numba.stencils.stencil import StencilFunc
 from nbcache.glue.identity.blocks import blocks_of
 from nbcache.glue.identity.bytecode import CodePlan, Variable, variables_of
 from nbcache.glue.identity.constant_bytes import encode_value
+from nbcache.glue.identity.node import Node
 from nbcache.glue.identity.only_named import refer, reference_to
 from nbcache.glue.identity.ownership import module_name, toolchain_name
-
-if TYPE_CHECKING:
-    from nbcache.glue.identity.node import Node
 
 DEFINITIONS = (type, FunctionType, Dispatcher, DUFunc, GUFunc, StencilFunc, _Intrinsic)
 """What a compiled function means as this very object, never as a copy."""

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import weakref
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core.typing.typeof import typeof_impl
 
+from nbcache.glue.identity.node import Node
 from nbcache.glue.identity.ownership import has_toolchain_globals, module_name, resolve
-
-if TYPE_CHECKING:
-    from nbcache.glue.identity.node import Node
 
 _known: dict[tuple[int, type], tuple[weakref.ref[Any], Any]] = {}
 

@@ -23,6 +23,7 @@ import os
 import random
 import sys
 import weakref
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import (
     BuiltinFunctionType,
@@ -33,16 +34,13 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba.core.types.abstract import Type
 
 from nbcache.glue.identity.roots import directories, is_below_package, is_standard, is_test, real_path
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 HEAP_TYPE = 1 << 9  # CPython's Py_TPFLAGS_HEAPTYPE
 address = object.__hash__

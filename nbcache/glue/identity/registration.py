@@ -6,9 +6,10 @@ import abc
 import functools
 import importlib
 import sys
+from collections.abc import Iterable, Iterator
 from itertools import chain, compress, filterfalse, takewhile
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from numba.core.types.abstract import Type
 from numba.core.typing import templates
@@ -29,10 +30,6 @@ from nbcache.glue.identity.ownership import (
 )
 from nbcache.glue.identity.unregistered import TYPED_WITH
 from nbcache.glue.identity.watched import are_same
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 _FIRST = frozenset({"numba.core.typing.builtins", *TYPED_WITH})
 """Whose templates come first: ``builtins`` is there once Numba is imported; the others have registries of their own,

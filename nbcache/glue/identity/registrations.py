@@ -19,7 +19,8 @@ import abc
 import functools
 import hashlib
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 from numba.core.rewrites import rewrite_registry
 from numba.core.typing import templates
@@ -27,6 +28,7 @@ from numba.core.typing.asnumbatype import as_numba_type
 
 from nbcache.glue.identity import asked_names, unregistered
 from nbcache.glue.identity.asked_names import EVERYTHING, is_type_class
+from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.marked_packages import runners
 from nbcache.glue.identity.node import Scope, Unidentifiable
 from nbcache.glue.identity.ownership import is_toolchain_definition
@@ -54,13 +56,8 @@ from nbcache.glue.identity.registration import (
 )
 from nbcache.glue.identity.watched import Watched, are_same
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from nbcache.glue.identity.graph import IdentityEngine
-
-    _Rank = str | int | None
-    """How many come before it, or in words; None if that says nothing."""
+_Rank = str | int | None
+"""How many come before it, or in words; None if that says nothing."""
 
 
 class ExtensionIndex:

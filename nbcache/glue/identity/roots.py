@@ -18,7 +18,9 @@ import os
 import stat
 import sys
 import sysconfig
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
 
 import llvmlite
 import llvmlite.ir
@@ -29,10 +31,6 @@ from numba.core.types.abstract import Type
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import opened
 from nbcache.process import os as genuine_os
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FunctionType
 
 _PACKAGES: dict[str, tuple[Any, Any]] = {
     "numba": (numba, Type.__call__),
@@ -109,11 +107,9 @@ def real_path(path: str) -> str:
     candidate = os.path.join(real_path(parent), name)
     if not stat.S_ISLNK(_mode(candidate, genuine_os.lstat)):
         return candidate
-    try:
+    with suppressed(OSError):  # it leads nowhere, or there is no /proc
         return _followed(candidate)
-    except OSError as raised:  # it leads nowhere, or there is no /proc
-        let_pass(raised)
-        return os.path.realpath(candidate)
+    return os.path.realpath(candidate)
 
 
 def _mode(path: str, look: Callable[[str], os.stat_result]) -> int:
@@ -193,12 +189,10 @@ def _names_in_bundle() -> frozenset[str] | None:
         return None
     from nbcache.pyinstaller import LIBRARY
 
-    try:
-        with opened(os.path.join(bundle, "nbcache", LIBRARY), encoding="ascii") as file:
-            return frozenset(file.read().split())
-    except (OSError, ValueError) as raised:
-        let_pass(raised)
-        return frozenset()
+    place = os.path.join(bundle, "nbcache", LIBRARY)
+    with suppressed(OSError, ValueError), opened(place, encoding="ascii") as file:
+        return frozenset(file.read().split())
+    return frozenset()
 
 
 def _place_of_all() -> str | None:
@@ -217,13 +211,11 @@ def _has_others(archive: str) -> bool:
     """Whether there is more in an *archive* with Python's library than that."""
     import zipfile
 
-    try:
+    with suppressed(OSError, zipfile.BadZipFile):
         with zipfile.ZipFile(archive) as opened_archive:
             names = {_name_below(each) for each in opened_archive.namelist()}
-    except (OSError, zipfile.BadZipFile) as raised:
-        let_pass(raised)
-        return True
-    return not names <= sys.stdlib_module_names
+        return not names <= sys.stdlib_module_names
+    return True
 
 
 def problem() -> str | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite.binding import ffi
 from numba.core import imputils, pythonapi
@@ -26,9 +27,6 @@ from numba.core.typing.context import BaseContext as TypingContext
 from numba.core.typing.typeof import typeof_impl
 
 from nbcache.glue.identity import numba_copies
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 told: list[str] = []
 """What it was, in words: with the first of it, all that is compiled is this process's own."""

@@ -17,8 +17,9 @@ import functools
 import hashlib
 import inspect
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
@@ -26,20 +27,16 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.typing import templates
 
 from nbcache.glue import own_attributes
+from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.identity.asked_names import Ask
 from nbcache.glue.identity.attributes import leads_to_code, types_in
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.differences import changed
+from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.node import ANYTHING, Scope, Unidentifiable
 from nbcache.glue.identity.registration import chooser_of, foreign_parts, is_asked
+from nbcache.glue.identity.registrations import ExtensionIndex
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from nbcache.glue.capture.compilations import Frame
-    from nbcache.glue.identity.graph import IdentityEngine
-    from nbcache.glue.identity.registrations import ExtensionIndex
 
 NO_ANSWER = b"none"
 REFUSED = b"refused"

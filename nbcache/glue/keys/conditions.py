@@ -7,8 +7,10 @@ import importlib.util
 import os
 import platform
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from operator import is_, itemgetter
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -25,10 +27,6 @@ from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.published import hosts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from types import ModuleType
 
 # Settings by which a user asks to see how something is compiled, each with what it is where nobody asks.
 SHOWING_SETTINGS: dict[str, Any] = {
@@ -81,21 +79,35 @@ It is in every key: an entry that can't be read would otherwise keep its place, 
 def toolchain_components(distributions: Distributions) -> list[_Component]:
     """Everything that turns Python into machine code: versions, files, and what codegen asks them for."""
     return [
-        ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
-        ("toolchain/abi", f"{getattr(sys, 'abiflags', '')} {sys.maxsize.bit_length()} {sys.byteorder}"),
-        # Without assertions there are none in what Numba has in Python and compiles, nor in what of it runs meanwhile.
-        ("toolchain/optimize", str(sys.flags.optimize)),
+        *python_components(),
         # Numba compiles the hash function that this Python was built with.
         ("toolchain/hash", f"{sys.hash_info.algorithm} {sys.hash_info.hash_bits} {sys.hash_info.cutoff}"),
-        ("toolchain/numba", numba.__version__),
-        ("toolchain/llvmlite", llvmlite.__version__),
-        ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
-        ("toolchain/numpy", np.__version__),
+        *numba_components(),
         # What a distributor has patched, or somebody has edited on the spot, has the same version.
         *files_of(_TOOLCHAIN, distributions),
         ("toolchain/svml", str(bool(getattr(config, "USING_SVML", False)))),
         ("toolchain/scipy", str(_has_linear_algebra())),
         ("toolchain/sections", str(META_VERSION)),
+    ]
+
+
+def python_components() -> list[_Component]:
+    """This interpreter."""
+    return [
+        ("toolchain/python", f"{sys.implementation.name} {platform.python_version()} {sys.implementation.cache_tag}"),
+        ("toolchain/abi", f"{getattr(sys, 'abiflags', '')} {sys.maxsize.bit_length()} {sys.byteorder}"),
+        # Without assertions there are none in what Numba has in Python and compiles, nor in what of it runs meanwhile.
+        ("toolchain/optimize", str(sys.flags.optimize)),
+    ]
+
+
+def numba_components() -> list[_Component]:
+    """Versions of Numba and what it is built upon."""
+    return [
+        ("toolchain/numba", numba.__version__),
+        ("toolchain/llvmlite", llvmlite.__version__),
+        ("toolchain/llvm", ".".join(map(str, llvm.llvm_version_info))),
+        ("toolchain/numpy", np.__version__),
     ]
 
 
@@ -239,8 +251,7 @@ class Conditions:
     def digest(self) -> bytes:
         """32 bytes; Numba re-reads its environment before each compilation, so this does.  Raises Unidentifiable."""
         if unregistered.told:
-            msg = f"{unregistered.told[0]}, which somebody told the compiler past all registries"
-            raise Unidentifiable(msg)
+            raise Unidentifiable(f"{unregistered.told[0]}, which somebody told the compiler past all registries")
         self.reread()
         patched = self._look_for_patches()
         if patched != self.patched or not self._unchanged():
@@ -296,7 +307,7 @@ class Conditions:
             from nbcache.glue.keys import targets
 
             other = targets.components(cpu)
-            self._under[known] = _digest([(label, other.get(label, words)) for label, words in self._components])
+            self._under[known] = digest_of([(label, other.get(label, words)) for label, words in self._components])
         return self._under[known]
 
     def summary(self) -> str:
@@ -321,11 +332,12 @@ class Conditions:
         begun = self._at_first.difference(settings)
         target += sorted((f"target/begun with {label}", words) for label, words in begun if label in _READ_ONCE)
         self._components = [*toolchain_components(self._distributions), *target, *settings, *patched]
-        self._digest = _digest(self._components)
+        self._digest = digest_of(self._components)
 
 
-def _digest(components: list[_Component]) -> bytes:
-    hasher = hashlib.blake2b(digest_size=32, person=b"nbcache conds")
+def digest_of(components: list[_Component], person: bytes = b"nbcache conds") -> bytes:
+    """32 bytes, of labels and words."""
+    hasher = hashlib.blake2b(digest_size=32, person=person)
     for label, words in components:
         for text in (label, words):
             content = text.encode()

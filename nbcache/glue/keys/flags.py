@@ -75,8 +75,7 @@ def flags_of(conditions: bytes, function_compiler: Any) -> compiler.Flags:
         return function_compiler._customize_flags(flags)
     except Exception as exc:
         let_pass(exc)
-        msg = f"options that Numba refuses ({exc})"
-        raise Unidentifiable(msg) from exc
+        raise Unidentifiable(f"options that Numba refuses ({exc})") from exc
 
 
 def _parse(conditions: bytes, parser: Any, options: dict[str, Any]) -> compiler.Flags:

@@ -29,9 +29,10 @@ import logging
 import sys
 import threading
 import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core import config, entrypoints
 from numba.core.dispatcher import Dispatcher
@@ -41,15 +42,11 @@ from nbcache.glue.identity import process_state, unregistered
 from nbcache.glue.identity.distributions import UNREADABLE, Distributions, file_digest
 from nbcache.glue.identity.entry_points import declarations, metadata_in
 from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_file, is_toolchain_module
+from nbcache.glue.identity.registrations import ExtensionIndex
 from nbcache.glue.identity.watched import are_same
 from nbcache.glue.keys.conditions import SettingsOfThen
 from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.process import os, time
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
-    from nbcache.glue.identity.registrations import ExtensionIndex
 
 VERSION = 10
 MOST_BYTES = 4 << 20
@@ -394,9 +391,8 @@ def _digest(what: object) -> str:
 
 def _read(content: bytes) -> dict[str, Any] | None:
     """What was written down, or None for anything else."""
-    try:
+    with suppressed(ValueError, TypeError, KeyError, AttributeError):
         found: dict[str, Any] = json.loads(content)
         wanted = {"names", "registering", "roots", "edition", "distributions", "files"}
         return found if found.pop("version") == VERSION and wanted <= found.keys() else None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
+    return None

@@ -287,8 +287,7 @@ class KeyMaker:
                 # In a list, as what runs.
                 digest, scope = self.engine.scoped_for_good([value])
             except Unidentifiable as exc:
-                msg = f"{name}, which somebody put into the place of Numba's own: {exc}"
-                raise Unidentifiable(msg) from exc
+                raise Unidentifiable(f"{name}, which somebody put into the place of Numba's own: {exc}") from exc
             known = self._patched[name] = value, digest.hex()[:32], scope
         return known[1]
 

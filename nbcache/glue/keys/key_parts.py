@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 Part = tuple[str, bytes]
 """A part of a key, and what it is called."""

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from types import CodeType
+from typing import Any
 
+from nbcache.glue.identity.asked_names import Consulted
 from nbcache.glue.identity.differences import CHANGED
+from nbcache.glue.identity.distributions import Distributions
+from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.marked_packages import MARKED, OPAQUE, PLAIN, give_up, places, ran, verdicts
 from nbcache.glue.identity.node import Unidentifiable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from types import CodeType
-
-    from nbcache.glue.identity.asked_names import Consulted
-    from nbcache.glue.identity.distributions import Distributions
-    from nbcache.glue.identity.graph import IdentityEngine
-    from nbcache.glue.identity.registrations import ExtensionIndex
-    from nbcache.glue.keys.choices import Choices
+from nbcache.glue.identity.registrations import ExtensionIndex
+from nbcache.glue.keys.choices import Choices
 
 _VERSION = 2
 _MARKS = hashlib.blake2b(b"marked packages %d" % _VERSION, digest_size=32).hexdigest()
@@ -79,8 +76,7 @@ class MarkedPackages:
                 raise Unidentifiable(_CHANGED)
             return
         if consulted.blind:
-            msg = "code of installed packages, of which nobody could note whether it runs"
-            raise Unidentifiable(msg)
+            raise Unidentifiable("code of installed packages, of which nobody could note whether it runs")
         with self._engine.steady():
             self._complete(unit, consulted)
 

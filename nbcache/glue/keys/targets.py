@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import platform
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core import codegen, config
@@ -16,9 +17,6 @@ from numba.core.registry import cpu_target
 
 from nbcache import environ, path_syntax, processors
 from nbcache.published import hosts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _INEXACT = (
     # May be reordered, contracted or approximated, or must not be given NaNs or infinities.

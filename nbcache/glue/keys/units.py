@@ -94,8 +94,7 @@ class Unit:
         """The object whose identity counts.  Raises ReferenceError when it is no more."""
         owner = self._owner()
         if owner is None:
-            msg = f"{self.name} is no more"
-            raise ReferenceError(msg)
+            raise ReferenceError(f"{self.name} is no more")
         return owner
 
     @property
@@ -136,9 +135,14 @@ class Unit:
         """Whether somebody else's compiler compiles it."""
         return not is_toolchain_definition(self._pipeline)
 
+    @property
+    def _shown(self) -> str:
+        """Which setting asks to see how it is compiled, in words; a kernel's are others."""
+        return self.maker.conditions.shown
+
     def _checked_parts(self) -> list[Part]:
-        if self.maker.conditions.shown:
-            raise Unidentifiable(self.maker.conditions.shown)
+        if self._shown:
+            raise Unidentifiable(self._shown)
         parts = self._key_parts()
         if loops_in_turn() and self.is_parallel:
             parts.append(("loops run one iteration after the other", b""))
@@ -345,8 +349,7 @@ class StencilUnit(Unit):
         super().__init__(maker, frames, "stencil", stencil, function, args, None, compiler.DEFAULT_FLAGS, extra)
 
     def compile_again(self, _build: str) -> Any:
-        msg = f"nothing links against {self.name}, a stencil that is called from Python"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"nothing links against {self.name}, a stencil that is called from Python")
 
 
 class LiftedUnit(Unit):

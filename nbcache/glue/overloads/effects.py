@@ -10,23 +10,20 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from numba.core import compiler_lock
 
 from nbcache.glue import own_attributes
+from nbcache.glue.capture.compilations import Effect, FrameStack
 from nbcache.glue.identity.dispatcher_past import arrange, past_of
 from nbcache.glue.identity.node import Unresolvable
+from nbcache.glue.keys.units import Unit
 from nbcache.glue.overloads.inherited_flags import giving
 from nbcache.glue.overloads.loops import find_loop
+from nbcache.glue.overloads.uses import OverloadUse
 from nbcache.passing_exceptions import let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.glue.capture.compilations import Effect, FrameStack
-    from nbcache.glue.keys.units import Unit
-    from nbcache.glue.overloads.uses import OverloadUse
 
 _log = logging.getLogger("nbcache")
 

@@ -23,30 +23,27 @@ from __future__ import annotations
 import hashlib
 import logging
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from typing import Any
 
 from numba.core.targetconfig import ConfigStack
 
 from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import Effect
+from nbcache.glue.identity.asked_names import Consulted
 from nbcache.glue.identity.dispatcher_past import Given, Promise, arrange, past_of
 from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.keys.conditions import loops_in_turn
 from nbcache.glue.keys.flags import flag_components
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.units import Unit
 from nbcache.glue.overloads import loops
 from nbcache.glue.overloads.inherited_flags import giving, in_plain_context, inherited
 from nbcache.glue.overloads.loops import RETURNS
 from nbcache.glue.overloads.uses import ID_BYTES, Uses, key_of, types_here
 from nbcache.passing_exceptions import let_pass
 from nbcache.process import os
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from contextlib import AbstractContextManager
-
-    from nbcache.glue.identity.asked_names import Consulted
-    from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.units import Unit
 
 _log = logging.getLogger("nbcache")
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import Any
 
 from numba.core import compiler
 from numba.core.cpu_options import FastMathOptions
 from numba.core.targetconfig import ConfigStack
 
+from nbcache.glue.identity.dispatcher_past import Given
 from nbcache.glue.keys.flags import parsed
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from nbcache.glue.identity.dispatcher_past import Given
 
 INHERITED = ("nrt", "fastmath", "error_model", "forceinline")
 """The flags that Numba's ``inherit_if_not_set`` is called for."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
 
 from numba.core import types
 
@@ -12,12 +13,8 @@ from nbcache.glue.identity.bytecode import nested_codes, plan_of
 from nbcache.glue.identity.dispatcher_past import Given, past_of
 from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
+from nbcache.glue.keys.units import Unit
 from nbcache.records import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from nbcache.glue.keys.units import Unit
 
 ID_BYTES: Final = 16
 _PLAIN: Final = frozenset({types.Array, types.Boolean, types.Complex, types.Float, types.Integer, types.UnicodeType})
@@ -109,8 +106,7 @@ def uses_of(
             momentary = kind == "dispatcher" and _is_momentary(unit, obj, args, bound)
             uses.overloads.append(OverloadUse(kind, reference, args, return_type, given, fresh, key, momentary))
         elif effect.kind == "ufunc" and not effect.fresh:
-            msg = "a loop of a ufunc that nothing leads to, compiled under other circumstances"
-            raise Unidentifiable(msg)
+            raise Unidentifiable("a loop of a ufunc that nothing leads to, compiled under other circumstances")
         elif effect.kind == "dispatcher" and (name := toolchain_name(effect.obj)) is not None:
             msg = f"{name}, which anybody in this process may have compiled first, and under other flags"
             raise Unidentifiable(msg)

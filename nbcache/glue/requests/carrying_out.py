@@ -12,8 +12,10 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numba.core.ccallback import CFunc
@@ -25,23 +27,16 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.errors import NbcacheError
+from nbcache.file_trust import Trust
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.keys.key_maker import KeyMaker, frame_stack
-from nbcache.glue.keys.units import unit_for
+from nbcache.glue.keys.units import Unit, unit_for
 from nbcache.glue.requests import type_fields
 from nbcache.glue.requests import type_json as typecodec
 from nbcache.importing import UntrustedError, guard
 from nbcache.process import opened
-from nbcache.protocol.requests import MAX_ITEMS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from types import ModuleType
-
-    from nbcache.file_trust import Trust
-    from nbcache.glue.keys.units import Unit
-    from nbcache.protocol.requests import Request
+from nbcache.protocol.requests import MAX_ITEMS, Request
 
 _MAX_SHOWN = 200
 BY_VALUE = "pickled"
@@ -143,8 +138,7 @@ def key_of(request: Request, identify: Callable[[], Unit], *, insist: bool) -> s
         unit = identify()
         key = unit.key
     except Unidentifiable as exc:
-        msg = f"it can't be cached: it depends on {exc}"
-        raise RefusedError(msg) from exc
+        raise RefusedError(f"it can't be cached: it depends on {exc}") from exc
     if insist and key != request.key:
         raise EnvironmentRefusedError(_difference(request, unit))
     return key
@@ -162,8 +156,7 @@ def complaining() -> Iterator[None]:
         yield
     except Exception as exc:
         first = (str(exc).strip().splitlines() or [""])[0]
-        msg = f"it does not compile: {type(exc).__name__}: {first}"
-        raise RefusedError(msg) from exc
+        raise RefusedError(f"it does not compile: {type(exc).__name__}: {first}") from exc
 
 
 def import_trusted(name: str, path: Iterable[str], trust: Trust) -> None:
@@ -196,16 +189,13 @@ def fetch(request: Request, *, insist: bool) -> tuple[Any, Signature | None]:
             args = tuple(Omitted(default(public, at)) if each is None else each for at, each in enumerate(args))
             types = [*args, *filter(None, [return_type])]
         except Exception as exc:
-            msg = f"it can't be unpickled: {type(exc).__name__}: {exc}"
-            raise EnvironmentRefusedError(msg) from exc
+            raise EnvironmentRefusedError(f"it can't be unpickled: {type(exc).__name__}: {exc}") from exc
         if not all(isinstance(each, Type) for each in types):
-            msg = "it holds something else than types where these should be"
-            raise RefusedError(msg)
+            raise RefusedError("it holds something else than types where these should be")
         return public, (tuple(args), return_type)
     module = _import(request.module)
     if insist and source_digest(module) != request.source:
-        msg = f"the source of {request.module} is not the client's"
-        raise EnvironmentRefusedError(msg)
+        raise EnvironmentRefusedError(f"the source of {request.module} is not the client's")
     return resolve(request.module, request.qualname), None
 
 
@@ -237,8 +227,7 @@ def resolve(module: str, qualname: str) -> object:
         for name in qualname.split("."):
             found = getattr(found, name)
     except AttributeError as exc:
-        msg = f"there is no {qualname} in {module}"
-        raise EnvironmentRefusedError(msg) from exc
+        raise EnvironmentRefusedError(f"there is no {qualname} in {module}") from exc
     return found
 
 
@@ -250,8 +239,7 @@ def signature(request: Request, public: Any) -> Signature:
         raise RefusedError(msg)
     args, returns = said.get("args"), said.get("returns")
     if not isinstance(args, list):
-        msg = "its signature has no list of types"
-        raise RefusedError(msg)
+        raise RefusedError("its signature has no list of types")
     try:
         decoded = tuple(
             Omitted(default(public, at)) if each is None else typecodec.decode(each, resolve)
@@ -290,8 +278,7 @@ def kernel_of(public: Any) -> tuple[Any, dict[str, Any]]:
         return public.gufunc_builder.nb_func, public.gufunc_builder.targetoptions
     if isinstance(public, Dispatcher | CFunc | UFuncDispatcher):
         return public, {}
-    msg = f"{type(public).__name__} is nothing that can be compiled"
-    raise RefusedError(msg)
+    raise RefusedError(f"{type(public).__name__} is nothing that can be compiled")
 
 
 def _made(public: Any, args: tuple[Any, ...]) -> str:

@@ -13,9 +13,10 @@ use to the program.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from numba.core import typeinfer
 from numba.core.ccallback import CFunc
@@ -28,10 +29,6 @@ from nbcache.glue import own_attributes
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.ownership import cell_values, toolchain_name
 from nbcache.glue.requests.requested import python_function
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
 _DECLARING: Final = ("compile", "disable_compile")
 """What a decorator calls."""

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from nbcache.glue.keys.key_maker import KeyMaker
 from nbcache.glue.requests import carrying_out, declared_signatures
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.protocol.profiles import Profile, Unit
-    from nbcache.protocol.requests import Request
-    from nbcache.store.directory import Store
+from nbcache.protocol.profiles import Profile, Unit
+from nbcache.protocol.requests import Request
+from nbcache.store.directory import Store
 
 _log = logging.getLogger("nbcache")
 PAUSE_SECONDS: Final = 0.05

@@ -15,9 +15,10 @@ import sys
 import time
 import uuid
 import weakref
+from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba.core import sigutils
 from numba.core.ccallback import CFunc
@@ -34,18 +35,14 @@ from nbcache.errors import NbcacheError
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.bytecode import assigned_globals, nested_codes
 from nbcache.glue.identity.ownership import resolve as loaded
+from nbcache.glue.keys.key_maker import KeyMaker
+from nbcache.glue.keys.units import Unit
 from nbcache.glue.requests import type_fields
 from nbcache.glue.requests import type_json as typecodec
 from nbcache.glue.requests.carrying_out import BY_VALUE, compile_for, default, in_words, resolve, source_digest
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.protocol.requests import MAX_ITEMS, MAX_REQUEST, MAX_TEXT, PROFILE, Request
 from nbcache.store import layout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nbcache.glue.keys.key_maker import KeyMaker
-    from nbcache.glue.keys.units import Unit
 
 
 class UnaskableError(NbcacheError):
@@ -72,8 +69,7 @@ def request_for(
     module, qualname = unit.name.split(":", 1)
     source = source_digest(sys.modules[module]) if is_found(public, module, qualname) else None
     if source is None and not by_value:
-        msg = "other processes can't import it"
-        raise UnaskableError(msg)
+        raise UnaskableError("other processes can't import it")
     types, wanted = _types_of(unit, public, by_value=by_value), public
     if BY_VALUE in types:
         # In one pickle: what the function and its arguments have in common stays one object.
@@ -214,11 +210,9 @@ def _assigned_in(module: str) -> frozenset[str]:
     loader = getattr(getattr(sys.modules.get(module), "__spec__", None), "loader", None)
     if type(loader) is not SourceFileLoader:
         return frozenset()
-    try:
+    code = None
+    with suppressed(Exception):  # a file may be gone, or another one by now
         code = loader.get_code(module)
-    except Exception as exc:  # noqa: BLE001  a file may be gone, or another one by now
-        let_pass(exc)
-        return frozenset()
     return frozenset() if code is None else assigned_globals(code)
 
 
@@ -251,8 +245,7 @@ def _by_value(wanted: Any, dump: Callable[[Any, io.BytesIO], None], most: int) -
             return file.getvalue()
     except Exception as exc:
         let_pass(exc)
-        msg = f"it can't be pickled ({type(exc).__name__}: {exc})"
-        raise UnaskableError(msg) from exc
+        raise UnaskableError(f"it can't be pickled ({type(exc).__name__}: {exc})") from exc
 
 
 def _dump(public: Any, file: io.BytesIO) -> None:

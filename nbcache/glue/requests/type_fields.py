@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 MAX_DEPTH: Final = 32
@@ -37,13 +38,14 @@ class Misfit(Exception):  # noqa: N818  a verdict, not a malfunction
 
 
 class Work:
-    """One call of `encode` or `decode`: what is left of its bounds, and where names lead."""
+    """One call of `encode` or `decode`: which of them, what is left of its bounds, and where names lead."""
 
-    __slots__ = ("depth", "nodes", "resolve")
+    __slots__ = ("depth", "nodes", "reads", "resolve")
 
-    def __init__(self, resolve: Resolve) -> None:
+    def __init__(self, resolve: Resolve, *, reads: bool) -> None:
         self.depth = 0
         self.nodes = MAX_NODES
+        self.reads = reads
         self.resolve = resolve
 
     def spend(self, nodes: int) -> None:
@@ -63,104 +65,81 @@ class Work:
         self.depth -= 1
 
 
-class Kind:
-    """What a field may hold. ``write`` takes what a type has to what JSON has, ``read`` takes it back.
+Kind = Callable[[Any, Work], Any]
+"""What a field may hold: where the work reads, from what JSON has to what a type has, and else the way back.
 
-    Both spend the same, and raise Misfit on what isn't of the kind.
-    """
-
-    def write(self, value: Any, work: Work) -> Any:
-        raise NotImplementedError
-
-    def read(self, value: Any, work: Work) -> Any:
-        raise NotImplementedError
+Both ways spend the same, and raise Misfit on what isn't of the kind.
+"""
 
 
-class _Plain(Kind):
+def _plain(words: str, fits: Callable[[Any], bool]) -> Kind:
     """What JSON has as such. ``fits`` looks at the exact type: ``True`` is no number."""
 
-    def __init__(self, words: str, fits: Callable[[Any], bool]) -> None:
-        self.words = words
-        self.fits = fits
-
-    def write(self, value: Any, work: Work) -> Any:
-        return self.read(value, work)
-
-    def read(self, value: Any, work: Work) -> Any:
-        if not self.fits(value):
-            raise Misfit(f"is {seen(value)}, not {self.words}")
+    def take(value: Any, work: Work) -> Any:
+        if not fits(value):
+            raise Misfit(f"is {seen(value)}, not {words}")
         if type(value) is str:
             work.spend(len(value) // _CHARACTERS_PER_NODE)
         return value
 
-
-def _number(first: int, last: int) -> _Plain:
-    return _Plain(f"a whole number from {first} to {last}", lambda value: type(value) is int and first <= value <= last)
+    return take
 
 
-class Maybe(Kind):
+def _number(first: int, last: int) -> Kind:
+    return _plain(f"a whole number from {first} to {last}", lambda value: type(value) is int and first <= value <= last)
+
+
+def maybe(kind: Kind) -> Kind:
     """The kind, or None."""
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-
-    def write(self, value: Any, work: Work) -> Any:
-        return None if value is None else self.kind.write(value, work)
-
-    def read(self, value: Any, work: Work) -> Any:
-        return None if value is None else self.kind.read(value, work)
+    return lambda value, work: None if value is None else kind(value, work)
 
 
-class Many(Kind):
+def many(kind: Kind) -> Kind:
     """A tuple of any length."""
 
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-
-    def write(self, value: Any, work: Work) -> Any:
-        work.spend(len(value))
-        return [self.kind.write(item, work) for item in value]
-
-    def read(self, value: Any, work: Work) -> Any:
-        if type(value) is not list:
+    def take(value: Any, work: Work) -> Any:
+        if work.reads and type(value) is not list:
             raise Misfit(f"is {seen(value)}, not a list")
         work.spend(len(value))
-        return tuple([self.kind.read(item, work) for item in value])
+        taken = [kind(item, work) for item in value]
+        return tuple(taken) if work.reads else taken
+
+    return take
 
 
-class Row(Kind):
+def row(*kinds: Kind) -> Kind:
     """A tuple with a kind for each place."""
 
-    def __init__(self, *kinds: Kind) -> None:
-        self.kinds = kinds
+    def take(value: Any, work: Work) -> Any:
+        if work.reads and (type(value) is not list or len(value) != len(kinds)):
+            raise Misfit(f"has {seen(value)} where a list of {len(kinds)} belongs")
+        work.spend(len(kinds))
+        taken = [kind(item, work) for kind, item in zip(kinds, value, strict=True)]
+        return tuple(taken) if work.reads else taken
 
-    def write(self, value: Any, work: Work) -> Any:
-        work.spend(len(self.kinds))
-        return [kind.write(item, work) for kind, item in zip(self.kinds, value, strict=True)]
-
-    def read(self, value: Any, work: Work) -> Any:
-        if type(value) is not list or len(value) != len(self.kinds):
-            raise Misfit(f"has {seen(value)} where a list of {len(self.kinds)} belongs")
-        work.spend(len(value))
-        return tuple([kind.read(item, work) for kind, item in zip(self.kinds, value, strict=True)])
+    return take
 
 
-class Reference(Kind):
+def reference(words: str, fits: Callable[[Any], bool], home: Callable[[Any], Any] = lambda obj: obj) -> Kind:
     """An object by the name under which other processes find it.
 
     ``fits``: whether an object is what the field is about; ``home``: from there to what has its ``__module__`` and
     ``__qualname__``.
     """
 
-    def __init__(self, words: str, fits: Callable[[Any], bool], home: Callable[[Any], Any] = lambda obj: obj) -> None:
-        self.words = words
-        self.fits = fits
-        self.home = home
+    def check(obj: object, name: str) -> None:
+        with suppress(Exception):  # objects answer questions about themselves as they like
+            if fits(obj):
+                return
+        raise Misfit(f"must be {words}, which {name} isn't")
 
-    def write(self, value: Any, work: Work) -> Any:
-        self._check(value, "what it holds")
-        home = self.home(value)
-        name = TEXT.write(f"{home.__module__}:{home.__qualname__}", work)
+    def take(value: Any, work: Work) -> Any:
+        if work.reads:
+            found = work.resolve(*_split(TEXT(value, work)))
+            check(found, seen(value))
+            return found
+        check(value, "what it holds")
+        name = TEXT(f"{home(value).__module__}:{home(value).__qualname__}", work)
         module, qualname = _split(name)
         # What wasn't imported by its name (__main__, what exec made) isn't found by it elsewhere.
         if getattr(getattr(sys.modules.get(module), "__spec__", None), "name", None) != module:
@@ -169,18 +148,7 @@ class Reference(Kind):
             raise Misfit(f"isn't what {name} leads to")
         return name
 
-    def read(self, value: Any, work: Work) -> Any:
-        found = work.resolve(*_split(TEXT.read(value, work)))
-        self._check(found, seen(value))
-        return found
-
-    def _check(self, obj: object, name: str) -> None:
-        try:
-            fits = self.fits(obj)
-        except Exception:  # noqa: BLE001  objects answer questions about themselves as they like
-            fits = False
-        if not fits:
-            raise Misfit(f"must be {self.words}, which {name} isn't")
+    return take
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -190,8 +158,8 @@ def _split(name: str) -> tuple[str, str]:
     return module, qualname
 
 
-BOOLEAN = _Plain("a boolean", lambda value: type(value) is bool)
-TEXT = _Plain("a text", lambda value: type(value) is str)
+BOOLEAN = _plain("a boolean", lambda value: type(value) is bool)
+TEXT = _plain("a text", lambda value: type(value) is str)
 INTEGER = _number(-(2**63), 2**64 - 1)
 COUNT = _number(0, MAX_NODES)
 SIZE = _number(0, 2**31 - 1)  # the most NumPy has for one item

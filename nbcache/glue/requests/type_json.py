@@ -77,18 +77,18 @@ from nbcache.glue.requests.type_fields import (
     SIZE,
     TEXT,
     Kind,
-    Many,
-    Maybe,
     Misfit,
-    Reference,
     Resolve,
-    Row,
     Undecodable,
     Unencodable,
     Work,
     are_same,
     in_one_line,
+    many,
+    maybe,
+    reference,
     refuse,
+    row,
     seen,
 )
 
@@ -104,7 +104,7 @@ def encode(typ: types.Type) -> Any:
     its name. Raises Unencodable.
     """
     try:
-        return _TYPE.write(typ, Work(loaded))
+        return _type(typ, Work(loaded, reads=False))
     except Misfit as misfit:
         refuse(type(typ), f"it {misfit}")
 
@@ -118,44 +118,40 @@ def decode(value: object, resolve: Resolve) -> Any:
     raises.
     """
     try:
-        return _TYPE.read(value, Work(resolve))
+        return _type(value, Work(resolve, reads=True))
     except Misfit as misfit:
         raise Undecodable(f"the type {misfit}") from None
 
 
-class _AnyType(Kind):
-    """A type by its name, or in its form."""
-
-    def write(self, value: Any, work: Work) -> Any:
-        name = _NAME_OF.get(id(value))
-        if name is not None:
-            return name
-        form = _FORM_OF.get(type(value))
-        if form is None:
-            refuse(type(value))
-        work.enter()
-        written = form.write(value, work)
-        work.leave()
-        return written
-
-    def read(self, value: Any, work: Work) -> Any:
-        if type(value) is str:
-            named = _TYPE_NAMED.get(value)
-            if named is None:
-                raise Misfit(f"is {seen(value)}, which names no type")
-            return named
-        if type(value) is not list or not value:
-            raise Misfit(f"is {seen(value)}, not a name or a list that begins with one")
-        form = _FORM_NAMED.get(value[0]) if type(value[0]) is str else None
-        if form is None:
-            raise Misfit(f"begins with {seen(value[0])}, which names no form")
-        work.enter()
-        read = form.read(value, work)
-        work.leave()
-        return read
+def _type(value: Any, work: Work) -> Any:
+    """A type by its name, or in its form: a `type_fields.Kind`."""
+    ready, form = _named(value) if work.reads else _known(value)
+    if form is None:
+        return ready
+    work.enter()
+    found = (form.read if work.reads else form.write)(value, work)
+    work.leave()
+    return found
 
 
-_TYPE = _AnyType()
+def _known(typ: Any) -> tuple[str | None, _Form | None]:
+    name, form = _NAME_OF.get(id(typ)), _FORM_OF.get(type(typ))
+    if name is None and form is None:
+        refuse(type(typ))
+    return (name, form) if name is None else (name, None)
+
+
+def _named(value: Any) -> tuple[Any, _Form | None]:
+    if type(value) is str:
+        if value not in _TYPE_NAMED:
+            raise Misfit(f"is {seen(value)}, which names no type")
+        return _TYPE_NAMED[value], None
+    if type(value) is not list or not value:
+        raise Misfit(f"is {seen(value)}, not a name or a list that begins with one")
+    form = _FORM_NAMED.get(value[0]) if type(value[0]) is str else None
+    if form is None:
+        raise Misfit(f"begins with {seen(value[0])}, which names no form")
+    return None, form
 
 
 # -- forms ---------------------------------------------------------------------------------------
@@ -191,7 +187,7 @@ class _Form:
         try:
             for field in self.fields:
                 values.append(field.get(typ))
-                written.append(field.kind.write(values[-1], work))
+                written.append(field.kind(values[-1], work))
             whole = self.make(*values) is typ
         except Unencodable:
             raise
@@ -224,7 +220,7 @@ class _Form:
 
     def _read_field(self, field: _Field, item: object, work: Work) -> Any:
         try:
-            return field.kind.read(item, work)
+            return field.kind(item, work)
         except Misfit as misfit:
             raise Undecodable(f"{field.name} of {self.name} {misfit}") from None
 
@@ -252,10 +248,10 @@ def jitclass_of(instance: Any) -> Any:
     raise LookupError("no method leads to its class")
 
 
-_DTYPE = _Field("dtype", _TYPE)
-_TYPES = _Field("types", Many(_TYPE))
+_DTYPE = _Field("dtype", _type)
+_TYPES = _Field("types", many(_type))
 _REFLECTED = _Field("reflected", BOOLEAN)
-_INSTANCE_TYPE = _Field("instance_type", _TYPE)
+_INSTANCE_TYPE = _Field("instance_type", _type)
 _BUFFER = (
     _DTYPE,
     _Field("ndim", COUNT),
@@ -267,15 +263,15 @@ _CHARACTERS = _Field("count", SIZE)
 _UNIT = _Field("unit", TEXT)
 _NAMED_TUPLE = _Field(
     "instance_class",
-    Reference("the class of a named tuple", lambda obj: issubclass(obj, tuple) and hasattr(obj, "_fields")),
+    reference("the class of a named tuple", lambda obj: issubclass(obj, tuple) and hasattr(obj, "_fields")),
 )
-_ENUM = _Field("instance_class", Reference("an enumeration", lambda obj: issubclass(obj, enum.Enum)))
+_ENUM = _Field("instance_class", reference("an enumeration", lambda obj: issubclass(obj, enum.Enum)))
 _DISPATCHER = _Field(
-    "dispatcher", Reference("a dispatcher", lambda obj: isinstance(obj, Dispatcher), attrgetter("py_func"))
+    "dispatcher", reference("a dispatcher", lambda obj: isinstance(obj, Dispatcher), attrgetter("py_func"))
 )
 _JITCLASS = _Field(
     "class_type",
-    Reference("a jitclass", lambda obj: type(obj.class_type) is types.ClassType, attrgetter("__base__")),
+    reference("a jitclass", lambda obj: type(obj.class_type) is types.ClassType, attrgetter("__base__")),
     jitclass_of,
 )
 
@@ -289,10 +285,10 @@ _FORMS: Final = (
     _Form("ByteArray", *_BUFFER),
     _Form("MemoryView", *_BUFFER),
     _Form("PyArray", *_BUFFER),
-    _Form("NestedArray", _DTYPE, _Field("shape", Many(SIZE))),
+    _Form("NestedArray", _DTYPE, _Field("shape", many(SIZE))),
     _Form(
         "Record",
-        _Field("fields", Many(Row(TEXT, _TYPE, SIZE, Maybe(SIZE), Maybe(TEXT))), _record_fields),
+        _Field("fields", many(row(TEXT, _type, SIZE, maybe(SIZE), maybe(TEXT))), _record_fields),
         _Field("size", SIZE),
         _Field("aligned", BOOLEAN),
         make=_record,
@@ -303,9 +299,9 @@ _FORMS: Final = (
     _Form("NPTimedelta", _UNIT),
     _Form(
         "PolynomialType",
-        _Field("coef", _TYPE),
-        _Field("domain", Maybe(_TYPE)),
-        _Field("window", Maybe(_TYPE)),
+        _Field("coef", _type),
+        _Field("domain", maybe(_type)),
+        _Field("window", maybe(_type)),
         _Field("n_args", COUNT),
     ),
     _Form("UniTuple", _DTYPE, _LENGTH),
@@ -316,29 +312,29 @@ _FORMS: Final = (
     _Form("NamedTuple", _TYPES, _NAMED_TUPLE),
     _Form("List", _DTYPE, _REFLECTED),
     _Form("Set", _DTYPE, _REFLECTED),
-    _Form("ListType", _Field("item_type", _TYPE)),
-    _Form("DictType", _Field("key_type", _TYPE), _Field("value_type", _TYPE)),
-    _Form("SetType", _Field("key_type", _TYPE)),
-    _Form("Optional", _Field("type", _TYPE)),
+    _Form("ListType", _Field("item_type", _type)),
+    _Form("DictType", _Field("key_type", _type), _Field("value_type", _type)),
+    _Form("SetType", _Field("key_type", _type)),
+    _Form("Optional", _Field("type", _type)),
     _Form("IntegerLiteral", _Field("literal_value", INTEGER)),
     _Form("StringLiteral", _Field("literal_value", TEXT)),
     _Form("BooleanLiteral", _Field("literal_value", BOOLEAN)),
     _Form(
         "SliceLiteral",
-        *(_Field(part, Maybe(INTEGER), attrgetter(f"literal_value.{part}")) for part in ("start", "stop", "step")),
+        *(_Field(part, maybe(INTEGER), attrgetter(f"literal_value.{part}")) for part in ("start", "stop", "step")),
         make=lambda *parts: types.SliceLiteral(slice(*parts)),
     ),
     _Form("EnumMember", _ENUM, _DTYPE),
     _Form("IntEnumMember", _ENUM, _DTYPE),
-    _Form("CPointer", _DTYPE, _Field("addrspace", Maybe(SIZE))),
+    _Form("CPointer", _DTYPE, _Field("addrspace", maybe(SIZE))),
     _Form("MemInfoPointer", _DTYPE),
     _Form("DType", _DTYPE),
     _Form("NumberClass", _INSTANCE_TYPE),
     _Form("TypeRef", _INSTANCE_TYPE),
     _Form(
         "FunctionType",
-        _Field("return_type", _TYPE, attrgetter("signature.return_type")),
-        _Field("args", Many(_TYPE), attrgetter("signature.args")),
+        _Field("return_type", _type, attrgetter("signature.return_type")),
+        _Field("args", many(_type), attrgetter("signature.args")),
         make=_function_type,
     ),
     _Form("Dispatcher", _DISPATCHER),
