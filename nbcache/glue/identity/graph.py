@@ -368,10 +368,8 @@ class IdentityEngine:
 
         try:
             self._visit_all(roots, visit, known, generation)
-        except TooMuchError:
-            raise
         except Unidentifiable as exc:
-            if len(order) > _LONG_WALK:
+            if len(order) > _LONG_WALK and not isinstance(exc, TooMuchError):
                 self._refuse(order, generation, str(exc))
             raise
         finally:
