@@ -94,9 +94,9 @@ def _only_young_collected() -> "Any":
     from contextlib import nullcontext  # which Numba imports, too
 
     try:
-        from nbcache import collector, process
+        from nbcache import process
 
-        return collector.only_young_collected() if process.heeds_environment() else nullcontext()
+        return process.only_young_collected() if process.heeds_environment() else nullcontext()
     except Exception:  # noqa: BLE001  as above, where it is said
         return nullcontext()
 

@@ -96,7 +96,10 @@ def publish(
     `nbcache.errors.PublicationError` for everything else that stands in the way, and what Numba raises for a signature
     that it can't compile.
     """
-    from nbcache.client import publications
+    from nbcache import process
+
+    with process.nothing_collected():
+        from nbcache.client import publications
 
     publications.publish(name, function, signatures, numba=numba, libraries=libraries, expires=expires, cpu=cpu)
 

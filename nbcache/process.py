@@ -16,8 +16,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = [
-    "closing", "collected_later", "counts_as_old", "has_rights_of_its_own", "heeds_environment", "is_frozen",
-    "is_ours_to_tell", "is_profiled", "is_wanted", "nothing_collected", "opened", "os", "time",
+    "closing", "collected_later", "collected_seldom", "has_rights_of_its_own", "heeds_environment", "is_frozen",
+    "is_profiled", "is_wanted", "nothing_collected", "only_young_collected", "opened", "os", "out_of_the_way", "time",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ else:
     os = _Genuine(_os, _call)
     time = _Genuine(_time, _clock)
 
+_HIGH: Final = 48
+"""From where on descriptors of ours are kept. The table of a process has room for 64 to begin with; to enlarge it in a
+process that has threads, as NumPy's has, waits 8 ms or more for all processors."""
 _AT_SECURE: Final = 23  # getauxval(3), <linux/auxvec.h>
 
 
@@ -164,6 +167,19 @@ class closing:  # noqa: N801  named as what it is like
         os.close(self._fd)
 
 
+def out_of_the_way(fd: int) -> int:
+    """Return a copy of a descriptor under a number that a program won't have soon: it expects its own from 3 on.
+
+    A child that executes another program doesn't inherit it. Raises OSError if none is free.
+    """
+    import fcntl
+
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    except OSError:  # a limit below that, or none free above it
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
 class collected_later:  # noqa: N801  named as what it is like
     """Around what makes thousands of objects that all stay.
 
@@ -172,7 +188,7 @@ class collected_later:  # noqa: N801  named as what it is like
 
     def __enter__(self) -> None:
         """Begin."""
-        self.ours = is_ours_to_tell()
+        self.ours = _is_ours_to_tell()
         if self.ours:
             gc.disable()
 
@@ -182,7 +198,7 @@ class collected_later:  # noqa: N801  named as what it is like
             gc.enable()
 
 
-def is_ours_to_tell() -> bool:
+def _is_ours_to_tell() -> bool:
     """Whether the collector runs, and no other thread may have it do otherwise meanwhile."""
     # Another one may have Python collect nothing, for good; nobody could tell our doing from its.
     threading = sys.modules.get("threading")
@@ -199,12 +215,66 @@ class nothing_collected(collected_later):  # noqa: N801  likewise
     def __exit__(self, *_raised: object) -> None:
         """End."""
         if self.ours:
-            if gc.get_count()[0] > gc.get_threshold()[0] > 0 and not counts_as_old():  # due as soon as it may be
+            if gc.get_count()[0] > gc.get_threshold()[0] > 0 and not _counts_as_old():  # due as soon as it may be
                 gc.collect(0)
             gc.enable()
 
 
-def counts_as_old() -> bool:
+class only_young_collected:  # noqa: N801  likewise
+    """Around an import that makes a hundred thousand objects, all of which stay.
+
+    What was just made is looked at, a few hundred objects at a time, and nothing else: the rest counts as old. If
+    nothing were looked at, the first full collections, which have to look at all of it, would take longer than what
+    that saves.
+    """
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._ours = _is_ours_to_tell()
+        if self._ours:
+            self._usual = gc.get_threshold()
+            gc.set_threshold(self._usual[0], _NEVER, *self._usual[2:])
+            self._meanwhile = gc.get_threshold()
+
+    def __exit__(self, *_raised: object) -> None:
+        """End."""
+        if self._ours and gc.get_threshold() == self._meanwhile:  # what is imported may have set its own
+            gc.set_threshold(*self._usual)
+            if gc.get_count()[1] > self._usual[1]:
+                _counts_as_old()
+
+
+class collected_seldom:  # noqa: N801  likewise
+    """Around a compilation, which makes thousands of objects that refer to each other, nearly all of them garbage soon.
+
+    What is young is looked at after ten thousand new objects, and not after some hundred, so less of it has become old
+    by then. Nothing changes within another of these, nor where the program chose how often Python looks.
+    """
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._usual = gc.get_threshold()
+        self._ours = self._usual[0] in _PYTHONS_OWN and _is_ours_to_tell()
+        if self._ours:
+            gc.set_threshold(_SELDOM, *self._usual[1:])
+
+    def __exit__(self, *_raised: object) -> None:
+        """End."""
+        if self._ours and gc.get_threshold() == (_SELDOM, *self._usual[1:]):  # what ran meanwhile may have set its own
+            gc.set_threshold(*self._usual)
+
+
+_PYTHONS_OWN: Final = frozenset({700, 2000})
+"""After how many new objects Python itself looks at what is young: before 3.13, and since then."""
+
+_SELDOM: Final = 10_000
+"""With 50,000, collecting takes no less time, and a program that compiles 60 functions 5 MB more."""
+
+_NEVER: Final = 2**31 - 1
+"""A threshold that nothing reaches."""
+
+
+def _counts_as_old() -> bool:
     """Have the collector take all that there is for old, without looking at it; False where that can't be."""
     # What the program has frozen stays so; what Python itself began with, the switch has counted.
     if gc.get_freeze_count() > getattr(sys.modules.get("_nbcache"), "FROZEN", 0):

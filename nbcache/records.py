@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 else:
     from collections import _tuplegetter  # what named tuples have: read in half of a property's time
 
+    _getters = []  # what reads an item of a tuple, by its number: the same for all records
+
     class _RecordType(type):
         """Defines a record: its fields are its annotations in their order, what they are set to the defaults."""
 
@@ -27,9 +29,13 @@ else:
                 # Since Python 3.14 annotations are made when they are asked for, but where a module wants their text.
                 raise TypeError(f"the module of {name} has to begin with `from __future__ import annotations`")
             if fields := tuple(namespace.get("__annotations__", ())):
+                while len(_getters) < len(fields):
+                    _getters.append(_tuplegetter(len(_getters), None))
                 namespace["_fields"] = namespace["__match_args__"] = fields
-                namespace["_field_defaults"] = {field: namespace[field] for field in fields if field in namespace}
-                namespace.update((field, _tuplegetter(at, None)) for at, field in enumerate(fields))
+                given = namespace.keys() & fields
+                defaults = {field: namespace[field] for field in fields if field in given} if given else {}
+                namespace["_field_defaults"] = defaults
+                namespace.update(zip(fields, _getters, strict=False))
             namespace.setdefault("__slots__", ())
             return super().__new__(cls, name, bases, namespace)
 

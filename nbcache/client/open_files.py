@@ -23,9 +23,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from nbcache.counting import program
-from nbcache.descriptors import out_of_the_way
 from nbcache.passing_exceptions import let_pass, suppressed
-from nbcache.process import closing, os, time
+from nbcache.process import closing, os, out_of_the_way, time
 from nbcache.store import layout, reasons
 
 AT_ONCE: Final = reasons.MAX_KEYS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nbcache import setting_syntax
+from nbcache import process, setting_syntax
 from nbcache.client.logs import log
 from nbcache.errors import PublicationError
 from nbcache.protocol import manifests
@@ -93,17 +93,20 @@ def _proved(
     with proof.prepared() as prover:
         session = _session(name)
         store: Store = session.store
-        from nbcache.glue.publishing import manifest_of
-        from nbcache.glue.requests import requested
+        # In a process with Numba, each full collection amid this takes as long as importing half of it.
+        with process.nothing_collected():
+            from nbcache.glue.publishing import manifest_of
+            from nbcache.glue.requests import requested
 
         for library in libraries:
             _load(name, library)
         for function in by_attribute.values():
             for signature in chosen or ():
                 requested.prepare(function, signature)
-        described = manifest_of.describe(
-            name, by_attribute, chosen, _Entries(name, session), keep_refused=numba == "allow", cpus=cpus
-        )
+        with process.collected_seldom():
+            described = manifest_of.describe(
+                name, by_attribute, chosen, _Entries(name, session), keep_refused=numba == "allow", cpus=cpus
+            )
         store.names.renew(described.entries)
         unwritten = f"its files can't be written to {store.path}"
         with failing(name, unwritten):

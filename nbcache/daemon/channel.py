@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from nbcache.descriptors import memory_file
+from nbcache.memory_files import memory_file
 from nbcache.process import closing
 
 MAX_MESSAGE: Final = 1 << 16

@@ -32,7 +32,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from nbcache import __version__, config, descriptors, environ, process
+from nbcache import __version__, config, environ, memory_files, process
 from nbcache.file_trust import overflow_id
 from nbcache.grammar import Malformed, choice, record
 from nbcache.passing_exceptions import let_pass, suppressed
@@ -303,7 +303,7 @@ class Line:
 def start(settings: Settings, seconds: float) -> bool:
     """Start a helper for these settings; return whether that could be tried. Takes *seconds* at most; never raises."""
     # No pipe, which may be full.
-    with suppressed(OSError), open(descriptors.memory_file("nbcache-settings"), "w+b") as told:
+    with suppressed(OSError), open(memory_files.memory_file("nbcache-settings"), "w+b") as told:
         told.write(written(settings))
         told.seek(0)
         return detached(_REMOTE, [], seconds, told.fileno())

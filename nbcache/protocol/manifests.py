@@ -87,7 +87,7 @@ class Host(Record):
     libc: str
     """The oldest that will do, such as ``glibc 2.36``."""
     libm: str
-    """Which results its mathematical functions have (:mod:`nbcache.published.hosts`): the code may hold some."""
+    """Which results its mathematical functions have (:mod:`nbcache.hosts`): the code may hold some."""
     numpy: tuple[int, int]
     """NumPy's ABI and the oldest API version that will do."""
 

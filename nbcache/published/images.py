@@ -157,7 +157,7 @@ def _is_mapped(path: str) -> bool:
 
 def _copy(code: bytes, digest: str) -> int:
     """Map the image from memory; return its handle. Raises OSError."""
-    from nbcache.descriptors import library  # most are files
+    from nbcache.memory_files import library  # most are files
 
     with library(f"nbcache-{digest[:16]}", code) as path:
         return dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)

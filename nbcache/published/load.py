@@ -3,7 +3,7 @@
 1. the publication is read, by the rule of trust (:mod:`nbcache.store.name_writing`), in the store, into which what
    remote tiers have of it comes first (:mod:`~nbcache.published.names_in_tiers`), or else in the first layer named by
    settings that has one of this name, and its manifest decoded;
-2. the host is compared with the one that it was built for (:mod:`~nbcache.published.hosts`), here and below by
+2. the host is compared with the one that it was built for (:mod:`~nbcache.hosts`), here and below by
    :mod:`~nbcache.published.realize`;
 3. its machine code is loaded: its image is mapped
    (:mod:`~nbcache.published.images`), or else each entry that it refers to is taken out of the store, and its object

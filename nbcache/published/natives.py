@@ -30,7 +30,7 @@ C_LIBRARY: Final = frozenset(
     f"lib{name}.so.{number}"
     for name, number in (("c", 6), ("m", 6), ("pthread", 0), ("dl", 2), ("rt", 1), ("util", 1), ("mvec", 1))
 )
-"""Libraries of which any build has the functions that an older one had (`nbcache.published.hosts` compares them)."""
+"""Libraries of which any build has the functions that an older one had (`nbcache.hosts` compares them)."""
 _OF_PACKAGES: Final = re.compile(r"/(?:site|dist)-packages/")
 """What the path of an environment's packages ends with."""
 _RTLD_DI_LINKMAP: Final = 2

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from nbcache import hosts
 from nbcache.errors import ImageError, ManifestError, PublicationError
 from nbcache.protocol import manifests
-from nbcache.published import hosts
 from nbcache.published.members import Member
 from nbcache.published.realize import MachineCode, make
 from nbcache.store.content import digest_of

@@ -22,7 +22,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nbcache import descriptors, environ, process
+from nbcache import environ, memory_files, process
 from nbcache.passing_exceptions import suppressed
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Prover:
         self._process: subprocess.Popen[bytes] | None = None
         path, _directory, _environment = self.circumstances
         self._channel, theirs = socket.socketpair()
-        self._errors = descriptors.memory_file("nbcache-proof")
+        self._errors = memory_files.memory_file("nbcache-proof")
         if process.is_frozen():
             self._problem = "a frozen program has no interpreter that could prove it"
             theirs.close()

@@ -8,7 +8,7 @@ import ctypes
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from nbcache.descriptors import library
+from nbcache.memory_files import library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
 """From a manifest to something that can be called, for all ways by which a manifest comes.
 
-The host is compared with the one that it was built for (:mod:`~nbcache.published.hosts`), its machine code is loaded
+The host is compared with the one that it was built for (:mod:`~nbcache.hosts`), its machine code is loaded
 (:class:`MachineCode`), and each function is made of its entry points (:func:`make`). What was
 loaded is shared by all publications that refer to it.
 
@@ -18,8 +18,8 @@ from collections import OrderedDict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from nbcache import hosts
 from nbcache.passing_exceptions import errors, suppressed
-from nbcache.published import hosts
 from nbcache.published.members import Member, Source, builtin, checked
 from nbcache.published.runtime import ADD_PENDING_CALL, HELPERS, MAKE_GENERATOR, Runtime
 from nbcache.published.runtime import bind as bind_environments

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nbcache.published.hosts import api_function
+from nbcache.hosts import api_function
 from nbcache.published.members import Member, function_of
 from nbcache.published.runtime import constant
 

@@ -14,9 +14,9 @@ nbcache.publish("scaled", scaled)
 LOADS = "import nbcache, sys; print(nbcache.load('scaled')(2.0, 3.0), 'numba' in sys.modules)"
 A_FILE = """
 import fcntl, os, signal
-from nbcache import descriptors
+from nbcache import memory_files
 from nbcache.daemon import channel, linux_calls
-fd = descriptors.memory_file("some")
+fd = memory_files.memory_file("some")
 os.write(fd, b"this")
 assert os.pread(fd, 9, 0) == b"this" and fcntl.fcntl(fd, fcntl.F_GETFD) == fcntl.FD_CLOEXEC
 assert os.readlink(f"/proc/self/fd/{fd}").startswith("/memfd:some")

@@ -8,7 +8,7 @@ import pytest
 from nbtest import denials, proc
 from storekit import SECTIONS, header, open_store
 
-from nbcache import descriptors
+from nbcache import memory_files
 from nbcache.daemon import audit, channel
 from nbcache.daemon.audit import Audit
 from nbcache.daemon.channel import BadMessageError
@@ -257,7 +257,7 @@ def test_a_user_s_jobs_hand_in_so_much_in_an_hour(publisher, monkeypatch, asked)
 
 
 def test_what_may_still_change_is_not_looked_at():
-    fd = descriptors.memory_file("open", sealable=True)
+    fd = memory_files.memory_file("open", sealable=True)
     os.write(fd, encoded())
     for fds in ([fd], [], [os.dup(0), os.dup(0)], [os.open("/etc/passwd", os.O_RDONLY)], [os.open("/", os.O_PATH)]):
         with pytest.raises(BadMessageError):
@@ -270,7 +270,7 @@ def test_what_may_still_change_is_not_looked_at():
 
 def test_what_is_sealed_is_read_where_it_can_not_be_shared():
     asks = "from nbcache.daemon import channel\nwith channel.sealed(b'123') as fd: print(channel.unsealed([os.dup(fd)], 3))"
-    shares = "import mmap\nfrom nbcache import descriptors\nfd = descriptors.memory_file('x')\nos.ftruncate(fd, 1)\nmmap.mmap(fd, 1, mmap.MAP_SHARED)"
+    shares = "import mmap\nfrom nbcache import memory_files\nfd = memory_files.memory_file('x')\nos.ftruncate(fd, 1)\nmmap.mmap(fd, 1, mmap.MAP_SHARED)"
     assert proc.run(["-c", f"{denials.NO_SHARED_MAPPING}\n{asks}"]).stdout == "b'123'\n"
     assert "PermissionError" in proc.run(["-c", f"{denials.NO_SHARED_MAPPING}\n{shares}"]).stderr
 

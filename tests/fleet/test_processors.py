@@ -10,8 +10,7 @@ import llvmlite.binding as llvm
 import pytest
 from nbtest import proc, usage
 
-from nbcache import processors
-from nbcache.published import hosts
+from nbcache import hosts, processors
 
 HIGH, MIDDLE, LOW = {"aarch64": ("neoverse-v1", "neoverse-n1", "generic")}.get(
     platform.machine(), ("x86-64-v4", "x86-64-v3", "x86-64-v2")

@@ -205,7 +205,7 @@ NO_FUSING = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA4"}
 
 def test_a_host_whose_c_library_computes_otherwise(store, folder):
     """LLVM computes what is constant with the builder's sines: code for this host would hold others."""
-    program = "from nbcache.published import hosts; print(hosts.libm())"
+    program = "from nbcache import hosts; print(hosts.libm())"
     here, there = (node(store, program, folder, **more).stdout for more in ({}, NO_FUSING))
     if here == there:
         pytest.skip("this C library computes the same with and without fused multiplication")

@@ -306,7 +306,7 @@ def test_numbas_threads_stay_as_many_as_its_user_chose(store, folder):
 def test_on_another_host_numba_itself_is_used_where_it_may_be(store, folder):
     accumulator(store, 'import functions; nbcache.publish("f", functions.outer, ["i8(i8)"])', folder)
     program = """
-    import nbcache.published.hosts as hosts
+    import nbcache.hosts as hosts
     hosts.features = lambda: frozenset()
     import nbcache.errors
     try:

@@ -59,7 +59,7 @@ with open("/proc/self/smaps") as file:
 MOST_MODULES = {"image": 20, "llvm": 23}
 """What a node loads of nbcache. Each takes a tenth of a millisecond."""
 ONLY_FOR_OTHERS = {
-    *("collector", "descriptors", "environ", "groups", "path_syntax", "settings_files", "values"),
+    *("environ", "groups", "memory_files", "path_syntax", "settings_files", "values"),
     *("store." + name for name in ("directory", "name_listing", "name_writing", "reasons", "tree")),
     *("protocol." + name for name in ("blobs", "rare_parts")),
     *("published." + name for name in ("dispatch", "introspection", "rare_symbols", "threads", "variables")),

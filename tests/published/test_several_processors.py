@@ -5,8 +5,7 @@ import textwrap
 import pytest
 from nbtest.published import OF_FOUR_KINDS, accumulator, node
 
-from nbcache import processors
-from nbcache.published import hosts
+from nbcache import hosts, processors
 
 MODULE = "import numpy as np\nfrom numba import cfunc, njit, vectorize\nTABLE = np.arange(5.0)\n" + OF_FOUR_KINDS
 LEVELS = ["x86-64-v3", "x86-64-v2", "x86-64"]
@@ -18,7 +17,7 @@ nbcache.publish("all", both, cpu={LEVELS})
 """
 USED = """
 import numpy as np
-from nbcache.published import hosts
+from nbcache import hosts
 able = hosts.features()
 hosts.features = lambda: able - LESS
 values = np.arange(4.0)
@@ -55,7 +54,7 @@ def test_a_node_maps_the_image_of_the_best_that_it_can_be(folder):
 def test_a_processor_that_can_do_less_than_the_least_is_refused(folder):
     program = """
     import nbcache.errors
-    from nbcache.published import hosts
+    from nbcache import hosts
     able = hosts.features()
     hosts.features = lambda: able - {"sse2"}
     try:

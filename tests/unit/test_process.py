@@ -10,7 +10,7 @@ PROGRAM = """
 import gc
 import threading
 
-from nbcache import collector, process
+from nbcache import process
 
 collected = []  # the generations that are collected meanwhile
 
@@ -83,7 +83,7 @@ assert gc.isenabled() is enabled
 WHERE_YOUNG_ONLY = """
 gc.set_threshold(100, 5, 5)
 usual = gc.get_threshold()
-with collector.only_young_collected():
+with process.only_young_collected():
     kept = [[] for _ in range(5000)]
     meanwhile = set(collected)
     {}
@@ -110,8 +110,8 @@ def test_what_is_frozen_stays_frozen_where_only_young_objects_are_collected():
 
 WHERE_SELDOM = """
 usual = gc.get_threshold()
-with collector.collected_seldom():
-    with collector.collected_seldom():
+with process.collected_seldom():
+    with process.collected_seldom():
         within = gc.get_threshold()
         {}
     behind = gc.get_threshold()
@@ -164,7 +164,7 @@ beside.join()
 
 def test_what_is_out_of_the_way_is_above_what_programs_open_and_within_what_the_kernel_has_room_for():
     code = (
-        "import os\nfrom nbcache import descriptors\nfd = descriptors.out_of_the_way(1)\n"
+        "import os\nfrom nbcache import process\nfd = process.out_of_the_way(1)\n"
         "print(40 <= fd < 64, os.path.sameopenfile(fd, 1), os.get_inheritable(fd))"
     )
     assert proc.run(["-c", code]).stdout == "True True False\n"
@@ -172,7 +172,7 @@ def test_what_is_out_of_the_way_is_above_what_programs_open_and_within_what_the_
 
 def test_below_a_low_limit_of_descriptors_any_will_do():
     code = (
-        "import os, resource\nfrom nbcache import descriptors\nresource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))\n"
-        "print(3 <= descriptors.out_of_the_way(1) < 20)"
+        "import os, resource\nfrom nbcache import process\nresource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))\n"
+        "print(3 <= process.out_of_the_way(1) < 20)"
     )
     assert proc.run(["-c", code]).stdout == "True\n"

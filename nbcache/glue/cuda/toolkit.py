@@ -25,7 +25,7 @@ from numba.cuda import cuda_paths, dispatcher
 from numba.cuda.core import config
 from numba.cuda.cudadrv import nvrtc
 
-from nbcache import capabilities
+from nbcache import capabilities, hosts
 from nbcache.capabilities import Capability, spelt
 from nbcache.elf import build_id
 from nbcache.glue.identity.distributions import Distributions
@@ -38,7 +38,6 @@ from nbcache.glue.keys.conditions import (
     namespace_components,
     shown_by,
 )
-from nbcache.published import hosts
 
 _Component = tuple[str, str]
 

@@ -22,14 +22,13 @@ from numba.core.registry import cpu_target
 from numba.core.typing.typeof import typeof
 from numba.np import numpy_support
 
-from nbcache.collector import collected_seldom
 from nbcache.glue.entries import meta
 from nbcache.glue.hooks import observing
 from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.ownership import has_toolchain_globals, is_toolchain_definition
 from nbcache.glue.overloads import effects
 from nbcache.passing_exceptions import let_pass
-from nbcache.process import time
+from nbcache.process import collected_seldom, time
 
 if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session

@@ -30,7 +30,7 @@ from numba.core.registry import cpu_target
 from numba.core.typing.typeof import typeof_impl
 
 import _nbcache
-from nbcache import descriptors, process
+from nbcache import process
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.entry_points import declares_extensions
 from nbcache.glue.keys.conditions import SettingsOfThen
@@ -133,7 +133,7 @@ class _Rest:
             status = process.os.fstat(here)
             self._file = status.st_dev, status.st_ino
             while len(self._spare) < _SPARE:
-                self._spare.append(descriptors.out_of_the_way(here))
+                self._spare.append(process.out_of_the_way(here))
         finally:
             process.os.close(here)
             process.os.close(other)

@@ -20,13 +20,13 @@ from numba.core import config
 from numba.core.registry import cpu_target
 from numba.parfors import parfor
 
+from nbcache import hosts
 from nbcache.config import namespace
 from nbcache.glue.identity import unregistered
 from nbcache.glue.identity.compiler_files import COMPILER
 from nbcache.glue.identity.distributions import Distributions
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.passing_exceptions import let_pass, suppressed
-from nbcache.published import hosts
 
 # Settings by which a user asks to see how something is compiled, each with what it is where nobody asks.
 SHOWING_SETTINGS: dict[str, Any] = {

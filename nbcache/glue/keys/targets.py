@@ -15,8 +15,7 @@ import llvmlite.binding as llvm
 from numba.core import codegen, config
 from numba.core.registry import cpu_target
 
-from nbcache import environ, path_syntax, processors
-from nbcache.published import hosts
+from nbcache import environ, hosts, path_syntax, processors
 
 _INEXACT = (
     # May be reordered, contracted or approximated, or must not be given NaNs or infinities.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-from nbcache import processors
+from nbcache import hosts, processors
 from nbcache.glue.keys import targets
 from nbcache.protocol.manifests import Host
-from nbcache.published import hosts
 
 _API = 0x10
 """That of NumPy 1.23, the oldest that any C extension built with NumPy 2 asks for unless told otherwise

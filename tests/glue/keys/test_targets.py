@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import llvmlite.binding as llvm
 import pytest
 
+from nbcache import hosts
 from nbcache.glue.keys import targets
 from nbcache.glue.publishing import target
-from nbcache.published import hosts
 
 CPUINFO = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp ssbs"
 GRAVITON2 = frozenset(CPUINFO.split())

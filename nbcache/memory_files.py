@@ -1,4 +1,4 @@
-"""Descriptors that a program hardly meets: out of its way, or of files that exist in memory alone."""
+"""Descriptors of files that exist in memory alone."""
 
 from __future__ import annotations
 
@@ -10,26 +10,10 @@ from nbcache.process import closing, os
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_HIGH: Final = 48
-"""From where on descriptors of ours are kept. The table of a process has room for 64 to begin with; to enlarge it in a
-process that has threads, as NumPy's has, waits 8 ms or more for all processors."""
 _CLOEXEC: Final = 1  # <linux/memfd.h>, as the next
 _ALLOW_SEALING: Final = 2
 _MEMFD_CREATE: Final = {"x86_64": 319, "aarch64": 279}
 """The number of memfd_create(2), by processor: <asm/unistd.h>."""
-
-
-def out_of_the_way(fd: int) -> int:
-    """Return a copy of a descriptor under a number that a program won't have soon: it expects its own from 3 on.
-
-    A child that executes another program doesn't inherit it. Raises OSError if none is free.
-    """
-    import fcntl
-
-    try:
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH)
-    except OSError:  # a limit below that, or none free above it
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 def memory_file(name: str, content: bytes | memoryview = b"", *, sealable: bool = False) -> int:

@@ -9,7 +9,7 @@ import threading
 import pytest
 from nbtest import proc, programs
 
-from nbcache.published import hosts
+from nbcache import hosts
 
 UPWARD, DOWNWARD, TOWARDS_ZERO = {
     "x86_64": (0x800, 0x400, 0xC00),
