@@ -113,8 +113,7 @@ def _proved(
             for data in described.files.values():
                 store.names.files.add(data, durable=False)
         # Who stops trusting one of these keys runs none of what has their code inside.
-        beside = tuple(sorted(session.lookup.beside))
-        manifest = manifests.encode(described.manifest._replace(beside=beside))
+        manifest = manifests.encode(described.manifest._replace(beside=tuple(sorted(session.lookup.beside))))
 
         def flush() -> None:
             with failing(name, unwritten):

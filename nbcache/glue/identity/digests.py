@@ -161,8 +161,10 @@ class Common:
         if generation != self.generation:
             return False
         if self._grown:
-            self._drop(lambda node: node.scope.volatile)  # type: ignore[union-attr]
             fresh = {node.scope for part in self.nodes for node in part.values()} - self._scopes
+            if any(scope.volatile for scope in fresh):  # type: ignore[union-attr]
+                self._drop(lambda node: node.scope.volatile)  # type: ignore[union-attr]
+                fresh = {scope for scope in fresh if not scope.volatile}  # type: ignore[union-attr]
             self._scopes |= fresh  # type: ignore[arg-type]
             self._watched.append(Watched(list(fresh)))  # type: ignore[arg-type]
             self._grown = False
@@ -242,16 +244,18 @@ class Holding(dict[Scope | Walked, bool]):
         return holds
 
 
-def take(first: Node, order: list[Node], nodes: tuple[dict[int, Node], dict[int, Node]], *, whole: bool) -> bool:
+def take(
+    first: Node, order: list[Node], nodes: tuple[dict[int, Node], dict[int, Node]], taken: set[Node], *, whole: bool
+) -> bool:
     """Add what was described for another walk; False if it isn't the *whole* of it, and has to be.
 
     Nor where it leads back to what is being described here: both are of one cycle, which has to be seen as one.
+    *taken* is what this walk has taken so before, with all below it.
     """
-    below = list(preorder(first, set()))
-    if whole and not all(each.title for each in below):
-        return False
+    below = list(preorder(first, taken))
     here = (nodes[each.reached_compiled].get(id(each.obj), each) for each in below)
-    if any(each.digest is None for each in here):
+    if (whole and not all(each.title for each in below)) or any(each.digest is None for each in here):
+        taken.difference_update(below)
         return False
     order += [each for each in below if nodes[each.reached_compiled].setdefault(id(each.obj), each) is each]
     return True

@@ -337,7 +337,7 @@ class IdentityEngine:
         # Members of a cycle that one memo stands for. Without them they would get other digests than the
         # cycle gave them: what carries a memo is a leaf, and so the rest of its cycle none.
         known: tuple[dict[int, tuple[object, bytes, Scope]], ...] = ({}, {})
-        holding = Holding()
+        holding, taken = Holding(), set[Node]()
         kept = self._kept.nodes(generation)
 
         def visit(obj: object, way: bool) -> Node:
@@ -351,7 +351,7 @@ class IdentityEngine:
             if self._refused:
                 self._refuse_again(obj, generation, compiled=compiled)
             node = kept.get(id(obj)) if not compiled else None
-            if node is not None and holding[node.scope.walked] and take(node, order, nodes, whole=not use_memos):  # type: ignore[index,union-attr]
+            if node is not None and holding[node.scope.walked] and take(node, order, nodes, taken, whole=not use_memos):  # type: ignore[index,union-attr]
                 return node
             memo = _memo_of(obj, compiled=compiled) if use_memos and order else None
             member = known[compiled].get(id(obj)) if order else None

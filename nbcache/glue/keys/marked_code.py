@@ -87,13 +87,17 @@ class MarkedPackages:
             return
         if self._changed:
             raise Unidentifiable(_CHANGED)
-        # Something may be there because it was computed for another one.
-        while found := {place for code in self._ever & places.keys() for place in places[code]} - consulted.ran:
-            consulted.ran |= found
-            self.digest(consulted.ran)  # which may come to others of them
         consulted.ran |= {f"{module.__name__}::module" for module in self._handed_on(unit, consulted)}
-        consulted.ran_digest = self.digest(consulted.ran)
+        digested = None
+        while (ran := consulted.ran | self._places()) != digested:
+            consulted.ran |= ran
+            digested = ran
+            consulted.ran_digest = self.digest(ran)  # which may come to more code that ran
         self._add(consulted.ran)
+
+    def _places(self) -> set[str]:
+        """Where the code is found at which walks have ended, and that ran: something may be there that it computed."""
+        return {place for code in self._ever & places.keys() for place in places[code]}
 
     def look(self) -> None:
         """See whether somebody has changed what ran so far: code that is here would be other if it were made now."""
