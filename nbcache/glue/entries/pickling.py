@@ -128,8 +128,8 @@ def _reduced(obj: Type) -> Any:
         return reduced
     reconstructor, made_of, state = reduced[1]
     state = {sys.intern(name): _interned(state[name]) for name in state}
-    if isinstance(state.get("dtype"), types.UnionType):
-        state["dtype"] = _UnionOf(state["types"])
+    if isinstance(obj, types.Tuple) and isinstance(obj.dtype, types.UnionType):
+        state["dtype"] = _UnionOf(obj.types)
     return _type_reconstructor, (reconstructor, made_of, state)
 
 

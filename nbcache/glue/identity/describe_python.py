@@ -113,7 +113,9 @@ def _described_one_by_one(node: Node, members: list[tuple[str, object]], *, nati
     ended = {member: leaf.parts for member, leaf in leaves if leaf is not None}
     if ended:
         node.ends = True
-        node.items += (item for _member, leaf in leaves if leaf is not None for item in leaf.items)
+        for leaf in {leaf for _member, leaf in leaves if leaf is not None}:
+            node.items += leaf.items
+            node.snapshots += leaf.snapshots  # of what is set on it
         node.part(
             "members that could run", repr(sorted(ended.items())).encode("utf-8", "surrogatepass"), f"{len(ended)}"
         )

@@ -238,10 +238,17 @@ class Holding(dict[Scope | Walked, bool]):
     """What is unchanged. All members of a cycle have one scope, and are looked at one after the other."""
 
     def __missing__(self, read: Scope | Walked) -> bool:
-        if isinstance(read, Walked):
-            read.holds = read.holds and all(self[each] for each in read.earlier) and read.unchanged()
-        holds = self[read] = read.holds if isinstance(read, Walked) else read.unchanged()
-        return holds
+        if isinstance(read, Scope):
+            holds = self[read] = read.unchanged()
+            return holds
+        work = [read]  # there may be more of them below each other than calls may be
+        while work:
+            earlier = [each for each in work[-1].earlier if each not in self]
+            if not earlier:
+                walked = work.pop()
+                self[walked] = walked.unchanged(all(self[each] for each in walked.earlier))
+            work += earlier
+        return self[read]
 
 
 def take(

@@ -137,7 +137,7 @@ def leaf_of(obj: object) -> Node | None:
     node = Node(obj, type(obj).__name__)
     node.ends = True
     if flags:
-        node.value("flags", flags)
+        node.value("flags", flags, owned=True)
     else:
         _leaves[id(obj)] = node
     for package in {package_of(each) for each in functions} - {None}:

@@ -347,11 +347,17 @@ class Walked:
             elif scope.walked is not self:
                 self.earlier.add(scope.walked)
 
-    def unchanged(self) -> bool:
-        """Whether all that was read in this walk is what it was; ask the earlier ones as well."""
-        if self._watched is None:
+    def unchanged(self, earlier: bool) -> bool:
+        """Whether all that was read in this walk is what it was, if that in *earlier* ones is; else it is let go.
+
+        What was there before may be large, and what has not changed refers to the walk.
+        """
+        if self._watched is None and self.holds:
             self._watched = Watched(self.scopes)
-        return self._watched.unchanged()
+        self.holds = self.holds and earlier and self._watched.unchanged()  # type: ignore[union-attr]
+        if not self.holds:
+            self.scopes, self.earlier, self._watched = [], set(), None
+        return self.holds
 
 
 class Memo:

@@ -1,13 +1,16 @@
 """The identity engine alone, on made-up graphs."""
 
 import functools
+import gc
+import sys
+import weakref
 from types import ModuleType
 
 import pytest
 from llvmlite import ir
 
 from nbcache.glue.identity import graph, marked_packages
-from nbcache.glue.identity.describe import is_compilable, keeps_memo
+from nbcache.glue.identity.describe import Describers, is_compilable, keeps_memo
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.node import Node, Scope, Unidentifiable
 from nbcache.glue.identity.watched import MISSING, Watched
@@ -360,6 +363,46 @@ def test_what_walks_found_falls_with_what_earlier_ones_found_below_it(engine, mo
     for part in reversed(parts):
         assert engine.digest(Thing("a", part)) == Engine().digest(Thing("a", part))
     assert engine.digest(Thing("a", parts[2])) != before
+
+
+def test_walks_are_built_upon_one_another_without_end(engine, monkeypatch):
+    monkeypatch.setattr(graph, "lasts", lambda obj: isinstance(obj, Part))
+    part = Part("last")
+    for i in range(sys.getrecursionlimit()):
+        part = Part(str(i), part)
+        engine.digest(Thing("a", part))
+    assert engine.described == 2 * sys.getrecursionlimit() + 1
+
+
+def test_what_was_there_before_it_changed_is_let_go(engine, monkeypatch):
+    monkeypatch.setattr(graph, "lasts", lambda obj: isinstance(obj, Part))
+
+    class Name(str):
+        __slots__ = ("__weakref__",)
+
+    table, users, before = Part("table"), [], []
+    for i in range(5):
+        table.name = Name(i)
+        before.append(weakref.ref(table.name))
+        users.append(Part(f"user {i}"))
+        engine.digest(Thing("a", table, users[-1]))
+    gc.collect()
+    assert [each() is not None for each in before] == [False] * 4 + [True]
+
+
+def test_what_is_set_on_a_method_where_walks_end_is_noticed(monkeypatch):
+    module = ModuleType("paket")
+    monkeypatch.setitem(sys.modules, "paket", module)
+    monkeypatch.setitem(marked_packages.verdicts, "paket", marked_packages.MARKED)
+    monkeypatch.setattr(marked_packages, "package_of", lambda obj: "paket" if obj.__module__ == "paket" else None)
+    exec("class Base:\n    def method(self): ...\n    method.flag = True", vars(module))
+    engine = IdentityEngine(Describers(lambda _obj: None).describe, lambda: 0)
+    with_flag, scope = engine.scoped(module.Base)
+    assert scope.ends
+    assert scope.unchanged()
+    module.Base.method.flag = False
+    assert not scope.unchanged()
+    assert engine.digest(module.Base) != with_flag
 
 
 def test_functions_that_were_made_of_nothing_of_a_program_s_last(monkeypatch):
