@@ -284,7 +284,7 @@ sys.exit(main(["export", "pricing.both", "--wheel", {str(tmp_path)!r}]))
 def test_what_is_packed_is_little_and_finds_itself():
     """No packed module would look for nbcache, but in functions that nobody calls."""
     packed = wheels._modules()
-    assert sum(map(len, packed.values())) < 250_000
+    assert sum(map(len, packed.values())) < 252_000
     later = set()
     for source in packed.values():
         moved = ast.parse(wheels._moved(source, "package.loader"))

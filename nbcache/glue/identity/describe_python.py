@@ -115,6 +115,7 @@ def _described_one_by_one(node: Node, members: list[tuple[str, object]], *, nati
         node.ends = True
         for leaf in {leaf for _member, leaf in leaves if leaf is not None}:
             node.items += leaf.items
+            node.sizes += leaf.sizes
             node.snapshots += leaf.snapshots  # of what is set on it
         node.part(
             "members that could run", repr(sorted(ended.items())).encode("utf-8", "surrogatepass"), f"{len(ended)}"

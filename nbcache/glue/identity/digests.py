@@ -237,6 +237,10 @@ class Kept:
 class Holding(dict[Scope | Walked, bool]):
     """What is unchanged. All members of a cycle have one scope, and are looked at one after the other."""
 
+    def keeps(self, node: Node) -> bool:
+        """Whether a node that was kept is what it was, with all that its walk found, or where that isn't by itself."""
+        return self[node.scope.walked] or self[node.scope]  # type: ignore[union-attr,index]
+
     def __missing__(self, read: Scope | Walked) -> bool:
         if isinstance(read, Scope):
             holds = self[read] = read.unchanged()

@@ -351,7 +351,7 @@ class IdentityEngine:
             if self._refused:
                 self._refuse_again(obj, generation, compiled=compiled)
             node = kept.get(id(obj)) if not compiled else None
-            if node is not None and holding[node.scope.walked] and take(node, order, nodes, taken, whole=not use_memos):  # type: ignore[index,union-attr]
+            if node is not None and holding.keeps(node) and take(node, order, nodes, taken, whole=not use_memos):
                 return node
             memo = _memo_of(obj, compiled=compiled) if use_memos and order else None
             member = known[compiled].get(id(obj)) if order else None

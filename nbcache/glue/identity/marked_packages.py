@@ -123,11 +123,11 @@ _FLAGS = frozenset({bool, type(None)})
 
 def leaf_of(obj: object) -> Node | None:
     """The node of what could only run, if a walk ends at it: of a function, or of what has some in a class."""
-    known = _leaves.get(id(obj))
+    flags = obj.__dict__ if type(obj) is FunctionType else {}
+    known = None if flags else _leaves.get(id(obj))
     # Met in nearly every class and digested once, unless a walk was broken off at it.
     if known is not None and known.digest is not None:
         return known
-    flags = obj.__dict__ if type(obj) is FunctionType else {}
     if not _FLAGS.issuperset(map(type, flags.values())):  # code that runs may read what is set on it
         return None
     functions = [getattr(obj, part) if part else obj for part in _FUNCTIONS_OF[type(obj)]]
@@ -139,6 +139,7 @@ def leaf_of(obj: object) -> Node | None:
     if flags:
         node.value("flags", flags, owned=True)
     else:
+        node.watch_size(flags)
         _leaves[id(obj)] = node
     for package in {package_of(each) for each in functions} - {None}:
         node.watch_item(verdicts, str(package), MARKED)

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.node import Node
 
 _COMPILERS = frozenset({"numba", "numba_cuda", "llvmlite", "numpy", "cffi", "_cffi_backend"})
-_TYPE = "_numba_type_"
+_READ = frozenset({"_numba_type_", "targetoptions", "py_func"})
+"""What Numba reads off any value, to know a type of it, or whether to inline it as a dispatcher."""
 _ASKED = (
-    _TYPE, "__getattr__", "__getattribute__", "__buffer__", "__class__", "__call__", "__bool__", "__len__",
+    *_READ, "__getattr__", "__getattribute__", "__buffer__", "__class__", "__call__", "__bool__", "__len__",
     "__cuda_array_interface__", "mutate_with_body",
 )  # fmt: skip
 """What Numba reads off a value that it looks at, or what lets the class answer instead."""
@@ -62,7 +63,7 @@ def _has_type(value: object) -> bytes:
         typeof_impl.dispatch(cls) is not _unknown
         or any(_is_for_numba(base) for base in cls.__mro__[:-1])
         or value.__class__ is not cls  # a weak proxy, of which Numba sees what it stands for
-        or _TYPE in (dictionary_of(value) or ())
+        or not _READ.isdisjoint(dictionary_of(value) or ())
         or "numba.cuda.typing.typeof" in sys.modules  # where other types are registered
         or any(known is value for known, _typ in builtin_registry.globals)
         or cpu_target.typing_context._lookup_global(value) is not None

@@ -177,6 +177,9 @@ def test_the_variable_that_leads_to_what_nobody_can_describe_is_named(digest):
         def __init__(self):
             self.steps, self.pending = [1], (step for step in [1])
 
+        def __call__(self):
+            """Numba may have a type for it."""
+
     source = "@njit\ndef g(x): return x\n@njit\ndef f(x): return g(x), SESSION, g(1)"
     with pytest.raises(Unidentifiable, match=r"generator.*, to which global `SESSION` of case:f leads$"):
         digest(function(source, SESSION=Session()))
@@ -264,7 +267,7 @@ ELSEWHERE = {
     "a tuple": "MODS = (mod, 1)\n@njit\ndef g(m): return m.K\n@njit\ndef f(): return g(MODS[0])",
     "a default": "@njit\ndef g(m): return m.K\n@njit\ndef f(m=mod): return g(m)",
     "a closure": "def make(m):\n    @njit\n    def f(): return g(m)\n    return f\n@njit\ndef g(m): return m.K\nf = make(mod)",
-    "a method": "class C:\n    def get(self, m): return m.K\nC = C()\n@njit\ndef f(): return C.get(mod)",
+    "a method": "class C:\n    def get(self, m): return m.K\n    def __call__(self): pass\nC = C()\n@njit\ndef f(): return C.get(mod)",
     "a ring": "@njit\ndef g(m, n): return f(n - 1) if n else m.K\n@njit\ndef f(n): return g(mod, n)",
 }
 

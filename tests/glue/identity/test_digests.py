@@ -21,7 +21,7 @@ SOURCES = {
     "large arrays": ("import numpy as np\nA = np.zeros(300_000)\n", "B = np.zeros(300_000)\n"),
     "lists": ("A = [1]\n", "B = [1]\n"),
     "dictionaries in tuples": ("A = ({'a': 1},)\n", "B = ({'a': 1},)\n"),
-    "instances": ("class E: pass\nA = E()\n", "B = E()\n"),
+    "instances": ("class E:\n    def __call__(self): pass\nA = E()\n", "B = E()\n"),
     "functions": ("def f(): pass\nA = f\n", "def f(): pass\nB = f\n"),
     "dispatchers": ("import numba\ndef f(): pass\nA = numba.njit(f)\n", "B = numba.njit(f)\n"),
     "jitclasses": ("import numba\n@numba.experimental.jitclass([('x', numba.int64)])\nclass J:\n    def __init__(self): self.x = 1\nA = J\n",

@@ -322,9 +322,9 @@ def test_what_lasts_is_described_once_and_again_when_it_changes(engine, monkeypa
     assert engine.described == 1 + 2 * 3 + 1
     functions[1].edges[0].name = "another"
     assert engine.digest(Thing("a", *functions)) != first
-    assert engine.described == 1 + 2 * 3 + 1 + 1 + 2 * 3  # what one walk found is compared as a whole
+    assert engine.described == 1 + 2 * 3 + 1 + 1 + 2  # compared as a whole, and one by one where that has changed
     assert engine.digest(Thing("a", *functions)) != first
-    assert engine.described == 1 + 2 * 3 + 1 + 1 + 2 * 3 + 1
+    assert engine.described == 1 + 2 * 3 + 1 + 1 + 2 + 1
 
 
 def test_a_list_of_what_lasts_is_walked_once_while_nothing_changes():
@@ -395,14 +395,18 @@ def test_what_is_set_on_a_method_where_walks_end_is_noticed(monkeypatch):
     monkeypatch.setitem(sys.modules, "paket", module)
     monkeypatch.setitem(marked_packages.verdicts, "paket", marked_packages.MARKED)
     monkeypatch.setattr(marked_packages, "package_of", lambda obj: "paket" if obj.__module__ == "paket" else None)
-    exec("class Base:\n    def method(self): ...\n    method.flag = True", vars(module))
+    exec("class Base:\n    def method(self): ...\n    method.flag = True\n    def plain(self): ...", vars(module))
     engine = IdentityEngine(Describers(lambda _obj: None).describe, lambda: 0)
     with_flag, scope = engine.scoped(module.Base)
     assert scope.ends
     assert scope.unchanged()
     module.Base.method.flag = False
     assert not scope.unchanged()
-    assert engine.digest(module.Base) != with_flag
+    without, scope = engine.scoped(module.Base)
+    assert without != with_flag
+    module.Base.plain.flag = True
+    assert not scope.unchanged()
+    assert engine.digest(module.Base) not in {with_flag, without}
 
 
 def test_functions_that_were_made_of_nothing_of_a_program_s_last(monkeypatch):
