@@ -112,11 +112,8 @@ def _described_one_by_one(node: Node, members: list[tuple[str, object]], *, nati
     leaves = [(member, leaf_of(value) if type(value) in ENDS else None) for member, value in members]
     ended = {member: leaf.parts for member, leaf in leaves if leaf is not None}
     if ended:
-        node.ends = True
         for leaf in {leaf for _member, leaf in leaves if leaf is not None}:
-            node.items += leaf.items
-            node.sizes += leaf.sizes
-            node.snapshots += leaf.snapshots  # of what is set on it
+            node.add(leaf)
         node.part(
             "members that could run", repr(sorted(ended.items())).encode("utf-8", "surrogatepass"), f"{len(ended)}"
         )

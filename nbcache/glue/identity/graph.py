@@ -87,8 +87,9 @@ class IdentityEngine:
         self._common = Common()
         self._kept = Kept()
         self._marked_in_vain: set[tuple[object, ...]] = set()
-        self._steady: list[Common | None] = []
-        """Of one item where nothing changes meanwhile: in what was kept then, once it was looked at."""
+        self._is_steady = False
+        self._looked_at: Common | None = None
+        """What was looked at while nothing changes."""
 
     def scoped(self, root: object, limit: int | None = None, walked: list[Node] | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects.
@@ -225,21 +226,21 @@ class IdentityEngine:
     @contextmanager
     def steady(self) -> Iterator[None]:
         """While this is entered no code of the program runs: what is kept of walks is looked at once, if at all."""
-        before, self._steady = self._steady, self._steady or [None]
+        self._is_steady = True
         try:
             yield
         finally:
-            self._steady = before
+            self._is_steady, self._looked_at = False, None
 
     def _in_common(self) -> Common:
         generation = self._generation()
         if self._common.busy:  # a module that is asked for an attribute may compile something
             return Common(generation, self._common.count)
-        if self._steady == [self._common] and self._common.generation == generation:
+        if self._common is self._looked_at and self._common.generation == generation:
             return self._common
         if not self._common.holds(generation):
             self._common = Common(generation, self._common.count)
-        self._steady[:] = [self._common] * len(self._steady)
+        self._looked_at = self._common if self._is_steady else None
         return self._common
 
     def _nodes(self, roots: tuple[object, ...]) -> list[Node]:

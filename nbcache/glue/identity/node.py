@@ -11,7 +11,7 @@ from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
 
 from nbcache.glue.identity.constant_bytes import encode_atom, encode_plain, spelt
-from nbcache.glue.identity.watched import LISTS, Readings, Watched
+from nbcache.glue.identity.watched import Readings, Watched
 
 MAX_ITEMS = 100_000
 """How many items a container may have: all are compared whenever somebody asks."""
@@ -257,11 +257,7 @@ class Scope(Readings):
         self.may_run = False
         """Whether anything is here or below that may run while compiling, and isn't the toolchain's by its name."""
         for node in others:
-            for name in LISTS:
-                getattr(self, name).extend(getattr(node, name))
-            self.volatile |= node.volatile
-            self.ends |= node.ends
-            self.parallel |= node.parallel
+            self.add(node)
         self.hands_on = bool(self.handed_on)
         """Whether a module is handed on, here or below."""
         names, live, individuals = [], [], []

@@ -42,6 +42,14 @@ class Readings:
     strings: list[str]
     """More names that code here may read off a module that it was handed: ``getattr`` may be called with them."""
 
+    def add(self, other: Readings) -> None:
+        """Add all that was read for an *other* one, which is described as part of this."""
+        for name in LISTS:
+            getattr(self, name).extend(getattr(other, name))
+        self.volatile |= other.volatile
+        self.ends |= other.ends
+        self.parallel |= other.parallel
+
 
 LISTS = ("absent", "attributes", "checks", "handed_on", "items", "sizes", "snapshots", "strings")
 """Those of them that are lists."""
@@ -90,35 +98,38 @@ class Watched:
         self.snapshots = [item for each in readings for item in each.snapshots]
         self.odd: list[tuple[Callable[..., object], object, str, object]] = []
         """Attributes that weren't there, and what is in a dictionary of a class of its own."""
-        self.absent: list[tuple[KeysView[Any], frozenset[str]]] = []
+        self.absent: list[tuple[KeysView[Any], frozenset[str]]]
         """Names that weren't in a dictionary, by its keys."""
         self.same: list[tuple[Callable[[Any], object], list[Any], _Seen]] = []
         self.rows: list[tuple[Callable[[Any], Any], Any, _Seen]] = []
         self._sort_attributes([item for each in readings for item in each.attributes])
-        self._sort_items([item for each in readings for item in each.items])
-        self._sort_absent([item for each in readings for item in each.absent])
+        absent = self._sort_items([item for each in readings for item in each.items])
+        self._sort_absent([*absent, *(item for each in readings for item in each.absent)])
 
     def _sort_attributes(self, watched: list[tuple[object, str, object]]) -> None:
         self.odd += [(getattr, owner, name, value) for owner, name, value in watched if value is MISSING]
         self._sort(attrgetter, [item for item in watched if item[2] is not MISSING])
 
-    def _sort_items(self, watched: list[tuple[Any, str, object]]) -> None:
+    def _sort_items(self, watched: list[tuple[Any, str, object]]) -> list[tuple[Any, frozenset[str]]]:
+        """Sort those that were there; return the others."""
         plain: list[tuple[Any, str, object]] = []
+        absent: list[tuple[Any, frozenset[str]]] = []
         for item in watched:
             container, name, value = item
             if type(container) not in _PLAIN:
                 self.odd.append((dict.get, container, name, value))
             elif value is MISSING:
-                self.absent.append((container.keys(), frozenset((name,))))
+                absent.append((container, frozenset((name,))))
             else:
                 plain.append(item)
         self._sort(itemgetter, plain)
+        return absent
 
-    def _sort_absent(self, watched: list[tuple[dict[str, Any], frozenset[str]]]) -> None:
+    def _sort_absent(self, watched: list[tuple[Any, frozenset[str]]]) -> None:
         absent: dict[int, tuple[KeysView[Any], set[str]]] = {}
         for container, names in watched:
             absent.setdefault(_number_of(container), (container.keys(), set()))[1].update(names)
-        self.absent += [(keys, frozenset(names)) for keys, names in absent.values()]
+        self.absent = [(keys, frozenset(names)) for keys, names in absent.values()]
 
     def _sort(self, reader: Callable[..., Any], watched: list[tuple[Any, str, object]]) -> None:
         """Each by its owner or by its name, whichever makes the longer run of reads."""
