@@ -28,7 +28,7 @@ from nbcache.glue.entries.library import StoredLibrary
 
 SECTION: Final = "ir"
 """The section of an entry that has the digests, behind the version of what they are of."""
-_VERSION: Final = b"\x07"
+_VERSION: Final = b"\x08"
 """It rises with whatever changes a digest of one and the same code."""
 _SIZE: Final = 16
 _EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in range(1, 3 * _SIZE, _SIZE))
@@ -60,6 +60,12 @@ _SAID = re.compile(r'c"[^"]*missing Environment: [^"]*"')
 _POINTED_TO = re.compile(r" = linkonce global \S+ inttoptr \(i64 \d+")
 """What a global variable of Numba's for the address of something in this process begins with."""
 _BYTE = r"(?:\\..|[^\\])"
+_SHORT, _REPEATED = rf"\\8[Cc]{_BYTE}[^\"]*?\\94", rf"(?:h{_BYTE}|j{_BYTE}{{4}})"
+_NAME_OF_RECALLED = re.compile(rf"({_TOKEN.pattern}\\94)(?:{_SHORT}|{_REPEATED})(?=\\86)")
+"""What a class can be imported by, beside its token: a node without Numba reads it, and a process that loads the
+entry finds out by itself (placeholders.py)."""
+_FRAME = re.compile(rf"(\\80\\04\\95){_BYTE}{{8}}")
+"""How long a pickle is."""
 _NUMBER = rf"(?:K{_BYTE}|M{_BYTE}{{2}}|J{_BYTE}{{4}})"
 _CODE, _LAST = r"\05_code\94", r"u\87\94R\94"
 _CODE_OF_TYPE = re.compile(rf"(?<={re.escape(_CODE)}){_NUMBER}|{_NUMBER}(?={re.escape(_LAST)})")
@@ -188,6 +194,7 @@ def canonical(module: str) -> str:
 def _constants(text: str, names: dict[str, str]) -> str:
     """With everything renamed: each of these looks for a few letters, which is faster than looking for any of them."""
     text = _SAID.sub("", _POINTED_TO.sub("", _LONG.sub("", _DERIVED.sub(r"\1", text))))
+    text = _NAME_OF_RECALLED.sub(r"\1", _FRAME.sub(r"\1", text))
     if _CODE in text or _LAST in text:
         text = _CODE_OF_TYPE.sub("", text)
     text = _symbols(text, names, _TEXT_OR_NAMED)

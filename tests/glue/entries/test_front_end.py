@@ -10,7 +10,7 @@ target triple = "x86_64-unknown-linux-gnu"
 
 @{env} = common global ptr null
 @".const.missing Environment: {env}" = internal constant [9 x i8] c"missing Environment: {env}\\00"
-@.const.pickledata.{sha} = internal constant [60 x i8] c"\\80\\04\\95nbcache!{token}.0!\\94\\8C\\05_code\\94{code}u\\87\\94R\\94."
+@.const.pickledata.{sha} = internal constant [60 x i8] c"\\80\\04\\952{zeros}nbcache!{token}.0!\\94\\8C\\05_code\\94{code}u\\87\\94R\\94."
 @.const.pickledata.{sha}.sha1 = internal constant [20 x i8] c"{digest}"
 @.bytes.{hash} = internal constant [4 x i8] c"{text}\\00"
 
@@ -36,13 +36,14 @@ entry:
 }}
 
 @".const.missing Environment: {env}" = internal constant [9 x i8] c"missing Environment: {env}\\00"
-@".const.pickledata.{sha}" = internal constant [60 x i8] c"\\80\\04\\95nbcache!{token}.0!\\94\\8c\\05_code\\94{code}u\\87\\94R\\94."
+@".const.pickledata.{sha}" = internal constant [60 x i8] c"\\80\\04\\952{zeros}nbcache!{token}.0!\\94\\8c\\05_code\\94{code}u\\87\\94R\\94."
 @".const.pickledata.{sha}.sha1" = internal constant [20 x i8] c"{digest}"
 @".bytes.{hash}" = internal constant [4 x i8] c"{text}\\00"
 declare void @"{callee}"(i8* %".1", double %".2")
 
 """
 FIRST = {
+    "zeros": "\\00" * 7,
     "address": "140245733",
     "env": "_ZN08NumbaEnv3lib1fB37v1" + "1" * 35, "sha": "a1" * 20, "token": "a" * 24, "code": "M\\0F\\08",
     "digest": "\\01\\02abc", "hash": "-1234567890123", "text": "abc", "build": "1" * 35, "type": "i64", "number": "7",
@@ -121,6 +122,25 @@ def test_the_number_of_a_class_in_the_exception_of_a_generator_whose_environment
         )
 
     assert said(581, 100) == said(582, 100) == said(1001, 101)
+
+
+def test_what_a_recalled_class_can_be_imported_by():
+    """It is found by the entry that is loaded; whether its name led to it when it was compiled isn't what was made."""
+
+    def made(*classes):
+        recalled = "".join(
+            rf"\8c#nbcache!{'a' * 24}.{number}!\94{name}\86\94R\94{then}" for number, name, then in classes
+        )
+        length = rf"\{len(recalled):02x}" + r"\00" * 7
+        return front_end.canonical(
+            f'target\n@.const.pickledata.aa = internal constant [9 x i8] c"\\80\\04\\95{length}{recalled}."\n'
+        )
+
+    known, nameless, again = r"\8c\0clib:Pair\94", r"\8C\00\94", "h\\05"
+    assert made((1, known, "")) == made((1, nameless, "")) == made((2, again, ""))
+    assert made((1, known, ""), (2, known, "")) != made((1, known, ""), (1, known, ""))
+    assert made((1, known, "a")) != made((1, known, "b"))
+    assert made((1, known, r"\8c\01a\94\86")) != made((1, known, r"\8c\01b\94\86"))
 
 
 def test_a_constant_whose_last_byte_is_an_at_sign():
