@@ -238,8 +238,10 @@ class Holding(dict[Scope | Walked, bool]):
     """What is unchanged. All members of a cycle have one scope, and are looked at one after the other."""
 
     def keeps(self, node: Node) -> bool:
-        """Whether a node that was kept is what it was, with all that its walk found, or where that isn't by itself."""
-        return self[node.scope.walked] or self[node.scope]  # type: ignore[union-attr,index]
+        """Whether a node that was kept is what it was, with all below it."""
+        scope: Scope = node.scope  # type: ignore[assignment]
+        walked = scope.walked
+        return self[walked] or (scope.walked is not walked and self[scope.walked])  # type: ignore[index]
 
     def __missing__(self, read: Scope | Walked) -> bool:
         if isinstance(read, Scope):

@@ -67,7 +67,6 @@ if TYPE_CHECKING:
 
 MAX_NODES = 20_000
 
-
 _LONG_WALK = 1_000
 """From how many objects on it is worth remembering where a walk ended."""
 
@@ -89,6 +88,7 @@ class IdentityEngine:
         self._marked_in_vain: set[tuple[object, ...]] = set()
         self._is_steady = False
         self._looked_at: Common | None = None
+        self._holding = Holding()
         """What was looked at while nothing changes."""
 
     def scoped(self, root: object, limit: int | None = None, walked: list[Node] | None = None) -> tuple[bytes, Scope]:
@@ -226,11 +226,12 @@ class IdentityEngine:
     @contextmanager
     def steady(self) -> Iterator[None]:
         """While this is entered no code of the program runs: what is kept of walks is looked at once, if at all."""
-        self._is_steady = True
+        outermost, self._is_steady = not self._is_steady, True
         try:
             yield
         finally:
-            self._is_steady, self._looked_at = False, None
+            if outermost:
+                self._is_steady, self._looked_at, self._holding = False, None, Holding()
 
     def _in_common(self) -> Common:
         generation = self._generation()
@@ -262,10 +263,16 @@ class IdentityEngine:
         Which names that are is known when all is known that is reached; and that may grow by what is found under
         these names.  *scope* is that of the roots, if it is known.
         """
-        handed, node = HandedOn(roots), None
+        handed, node, generation = HandedOn(roots), None, self._generation()
+        found = ({}, {}) if nodes is None else nodes
         while True:
             if scope is None:
-                node = self._walk([handed], self._generation(), use_memos=nodes is None, limit=limit, nodes=nodes)[0]
+                try:
+                    node = self._walk([handed], generation, use_memos=nodes is None, limit=limit, nodes=found)[0]
+                except MarkedError:
+                    if nodes is not None:
+                        raise
+                    return self._handed_on(roots, limit)
                 scope = node.scope
             scopes = scope.all()  # type: ignore[union-attr]
             strings = {text for scope in scopes for text in scope.strings}
@@ -338,7 +345,7 @@ class IdentityEngine:
         # Members of a cycle that one memo stands for. Without them they would get other digests than the
         # cycle gave them: what carries a memo is a leaf, and so the rest of its cycle none.
         known: tuple[dict[int, tuple[object, bytes, Scope]], ...] = ({}, {})
-        holding, taken = Holding(), set[Node]()
+        holding, taken = self._holding if self._is_steady else Holding(), set[Node]()
         kept = self._kept.nodes(generation)
 
         def visit(obj: object, way: bool) -> Node:
@@ -414,8 +421,7 @@ class IdentityEngine:
     def _finish(self, component: list[Node], generation: object, *, compiled: bool) -> None:
         digest_component(component)
         scope = Scope(component)
-        inside = set(component)
-        seen: set[Scope] = set()
+        inside, seen = set(component), set[Scope]()
         for member in component:
             for child in member.children:
                 if child not in inside and child.scope is not None and child.scope not in seen:

@@ -346,14 +346,32 @@ class Walked:
     def unchanged(self, earlier: bool) -> bool:
         """Whether all that was read in this walk is what it was, if that in *earlier* ones is; else it is let go.
 
-        What was there before may be large, and what has not changed refers to the walk.
+        What was there before may be large, and what has changed refers to the walk. What hasn't is one of its own.
         """
         if self._watched is None and self.holds:
             self._watched = Watched(self.scopes)
-        self.holds = self.holds and earlier and self._watched.unchanged()  # type: ignore[union-attr]
-        if not self.holds:
+        if self.holds and not (earlier and self._watched.unchanged()):  # type: ignore[union-attr]
+            scopes, self.holds = self.scopes, False
             self.scopes, self.earlier, self._watched = [], set(), None
+            kept = self._unchanged_among(scopes)
+            for scope in kept:
+                scope.walked = None
+            Walked(kept)
         return self.holds
+
+    def _unchanged_among(self, scopes: list[Scope]) -> list[Scope]:
+        """Those of its *scopes* of which nothing has changed, here or below."""
+        parents: dict[Scope, list[Scope]] = {scope: [] for scope in scopes}
+        changed = []
+        for scope in scopes:
+            elsewhere = (child.walked for child in scope.children if child not in parents)
+            if not all(walked and walked.holds for walked in elsewhere) or not Watched([scope]).unchanged():
+                changed.append(scope)
+            for child in parents.keys() & scope.children:
+                parents[child].append(scope)
+        while changed:
+            changed += parents.pop(changed.pop(), ())
+        return [scope for scope in parents if scope.walked is self]
 
 
 class Memo:

@@ -157,7 +157,8 @@ class KeyMaker:
     def close(self, frame: Frame) -> None:
         """A compilation is over: see what others have registered for what it asked for.  Never raises."""
         try:
-            self._close(frame)
+            with self.engine.steady():
+                self._close(frame)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
             let_pass(raised)
             _log.debug("could not determine what a compilation asked for", exc_info=True)

@@ -346,6 +346,8 @@ def test_a_list_of_what_lasts_is_walked_once_while_nothing_changes():
     with engine.steady():
         assert engine.digest_for_good(things) == first
         last.name = "later"  # nobody would: no code of the program runs meanwhile
+        with engine.steady():
+            pass
         assert engine.digest_for_good(things) == first
     assert engine.digest_for_good(things) == Listing().digest([*things]) != first
 
@@ -363,6 +365,26 @@ def test_what_walks_found_falls_with_what_earlier_ones_found_below_it(engine, mo
     for part in reversed(parts):
         assert engine.digest(Thing("a", part)) == Engine().digest(Thing("a", part))
     assert engine.digest(Thing("a", parts[2])) != before
+
+
+@pytest.mark.parametrize("changed", range(6))
+def test_what_has_not_changed_of_a_walk_is_kept_and_looked_at_as_one(engine, monkeypatch, changed):
+    """Marks of a package change what thousands of its functions are, and nothing that others are."""
+    monkeypatch.setattr(graph, "lasts", lambda obj: isinstance(obj, Part))
+    parts = [Part(str(i)) for i in range(6)]
+    parts[4].edges, parts[3].edges, parts[2].edges = [parts[5]], [parts[4], parts[5]], [parts[4]]
+    lead_there = {0: {0}, 1: {1}, 2: {2}, 3: {3}, 4: {4, 3, 2}, 5: {5, 4, 3, 2}}[changed]
+    engine.digest(Thing("a", *parts[:3]))
+    engine.digest(Thing("a", *parts))
+    parts[changed].name = "another"
+    described = engine.described
+    assert engine.digest(Thing("a", *parts)) == Engine().digest(Thing("a", *parts))
+    assert engine.described == described + 1 + len(lead_there)
+    looked = []
+    monkeypatch.setattr(Scope, "unchanged", looked.append)
+    assert engine.digest(Thing("a", *parts)) == Engine().digest(Thing("a", *parts))
+    assert engine.described == described + 1 + len(lead_there) + 1
+    assert not looked
 
 
 def test_walks_are_built_upon_one_another_without_end(engine, monkeypatch):
