@@ -57,7 +57,9 @@ def _parameters() -> list[Any]:
     parameters = []
     for program in PROGRAMS:
         if program.label in PENDING:
-            marks = [pytest.mark.long, pytest.mark.xfail(reason="pending.txt lists it", strict=True)]
+            # Where hits are compiled all the same (nbtest.hitcheck), Numba loads the plug-ins that the gap is about.
+            gap = pytest.mark.xfail(reason="pending.txt lists it", strict=not hitcheck.WANTED)
+            marks = [pytest.mark.long, gap]
         else:
             marks = [] if program.label in few else [pytest.mark.long]
         parameters.append(pytest.param(program, id=program.label, marks=marks))
