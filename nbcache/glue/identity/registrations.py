@@ -19,6 +19,7 @@ import abc
 import functools
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -87,6 +88,7 @@ class ExtensionIndex:
         self.asked_for_types: set[Any] = set()
         """Templates that others have registered to say what type a call has, which are asked again on a hit."""
         self._inlined: tuple[int, list[Any]] = (-1, [])
+        self._modules: tuple[int, set[str]] = (-1, set())
         self._refused: dict[int, tuple[int, str]] = {}
         self._named: dict[int, tuple[object, set[bytes]]] = {}
         """For which names something is registered with an object, by its id."""
@@ -209,7 +211,9 @@ class ExtensionIndex:
 
     def modules(self) -> list[str]:
         """The modules that registered anything, as far as another process can import them."""
-        return sorted(self.since_then({})[1] & sys.modules.keys())
+        if self.generation != self._modules[0]:
+            self._modules = self.generation, self.since_then({})[1]
+        return sorted(self._modules[1] & sys.modules.keys())
 
     def sizes(self) -> dict[bytes, int]:
         """How much others have registered for each name."""
@@ -293,18 +297,21 @@ class ExtensionIndex:
         keys = [*(template.key for template in (*functions, *attributes)), *(value for value, _typ in values)]
         if are_numbas([*functions, *attributes, *(template for _value, template in asked)], keys):
             return
-        known = [id(template.key) for template in registry.functions]
-        for position, template in enumerate(functions, self._positions[id(registry), "functions"] - len(functions)):
+        first = self._positions[id(registry), "functions"] - len(functions)
+        known = Counter(id(each.key) for each in registry.functions[:first])
+        for template in functions:
             if is_others(template, template.key):
-                before = known[:position].count(id(template.key))
-                self._file_template(template.key, template, before, built_in=built_in)
+                self._file_template(template.key, template, known[id(template.key)], built_in=built_in)
+            known[id(template.key)] += 1
         for template in filter(lambda it: is_others(it, it.key), attributes):
             self._file_attributes(template, registry.attributes)
-        known = [id(value) for value, _typ in registry.globals]
-        for position, (value, typ) in enumerate(values, self._positions[id(registry), "globals"] - len(values)):
+        first = self._positions[id(registry), "globals"] - len(values)
+        known = Counter(id(value) for value, _typ in registry.globals[:first])
+        for value, typ in values:
             for template in getattr(typ, "templates", ()):
                 if is_others(template, value):
-                    self._file_template(value, template, known[:position].count(id(value)), built_in=built_in)
+                    self._file_template(value, template, known[id(value)], built_in=built_in)
+            known[id(value)] += 1
 
     def _file_template(self, key: object, template: Any, before: int, *, built_in: bool) -> None:
         built_in = built_in and getattr(template, "metadata", {}).get("target", "generic") == "generic"
