@@ -235,7 +235,8 @@ class KeyMaker:
         consulted = frame.consulted
         try:
             unseen = [name for name in self.extensions.relevant_among(names) if name not in consulted.snapshot]
-            consulted.snapshot.update(self.extensions.digests_of(unseen, self.engine))
+            with self.engine.steady():
+                consulted.snapshot.update(self.extensions.digests_of(unseen, self.engine))
         except Unidentifiable as exc:
             consulted.conflict = str(exc)
         except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
@@ -298,7 +299,8 @@ class KeyMaker:
         if not (relevant or consulted.snapshot) or self._would_decline(consulted.packed, consulted.declined):
             return False
         try:
-            return consulted.snapshot != dict(self.extensions.digests_of(relevant, self.engine))
+            with self.engine.steady():
+                return consulted.snapshot != dict(self.extensions.digests_of(relevant, self.engine))
         except Unidentifiable:
             return True
 
