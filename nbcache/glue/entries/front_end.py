@@ -28,7 +28,7 @@ from nbcache.glue.entries.library import StoredLibrary
 
 SECTION: Final = "ir"
 """The section of an entry that has the digests, behind the version of what they are of."""
-_VERSION: Final = b"\x08"
+_VERSION: Final = b"\x09"
 """It rises with whatever changes a digest of one and the same code."""
 _SIZE: Final = 16
 _EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in range(1, 3 * _SIZE, _SIZE))
@@ -59,12 +59,15 @@ _SAID = re.compile(r'c"[^"]*missing Environment: [^"]*"')
 """What Numba says where the environment of a name is missing, also in the pickle of an exception."""
 _POINTED_TO = re.compile(r" = linkonce global \S+ inttoptr \(i64 \d+")
 """What a global variable of Numba's for the address of something in this process begins with."""
-_BYTE = r"(?:\\..|[^\\])"
+_BYTE = r"(?:\\..|[^\\\"])"
+_ALONE = _TOKEN.pattern.replace("!", r"!(?<![^h]\(\\8[Cc].nbcache!)", 1)
+"""A token that isn't one of many arguments: a mark would be before it. What looks like one may be a number, behind an
+``h``."""
 _SHORT, _REPEATED = rf"\\8[Cc]{_BYTE}[^\"]*?\\94", rf"(?:h{_BYTE}|j{_BYTE}{{4}})"
-_NAME_OF_RECALLED = re.compile(rf"({_TOKEN.pattern}\\94)(?:{_SHORT}|{_REPEATED})(?=\\86)")
+_NAME_OF_RECALLED = re.compile(rf"({_ALONE}\\94)(?:{_SHORT}|{_REPEATED})(?=\\86)")
 """What a class can be imported by, beside its token: a node without Numba reads it, and a process that loads the
 entry finds out by itself (placeholders.py)."""
-_FRAME = re.compile(rf"(\\80\\04\\95){_BYTE}{{8}}")
+_FRAME = re.compile(rf'(\.const\.pickledata\.[^"\s]*"? = internal constant \[\] c"\\80\\04\\95){_BYTE}{{8}}')
 """How long a pickle is."""
 _NUMBER = rf"(?:K{_BYTE}|M{_BYTE}{{2}}|J{_BYTE}{{4}})"
 _CODE, _LAST = r"\05_code\94", r"u\87\94R\94"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from nbcache.glue.identity.node import HandedOn, Node, Scope, Walked
 from nbcache.glue.identity.watched import MISSING, Watched
@@ -234,7 +235,7 @@ class Kept:
         self.nodes(generation).update((id(node.obj), node) for node, _scope in found)
 
 
-class Holding(dict[Scope | Walked, bool]):
+class Holding(dict[Scope | Walked | Common, bool]):
     """What is unchanged. All members of a cycle have one scope, and are looked at one after the other."""
 
     def keeps(self, node: Node) -> bool:
@@ -257,18 +258,86 @@ class Holding(dict[Scope | Walked, bool]):
         return self[read]
 
 
+class Looking:
+    """What is kept is looked at once per walk; while nothing changes, once for all walks."""
+
+    def __init__(self) -> None:
+        self._holding = Holding()
+        self._is_steady = self._is_walking = False
+
+    def holding(self) -> Holding:
+        """Where it is said of what was looked at whether it is unchanged."""
+        return self._holding if self._is_steady and not self._is_walking else Holding()
+
+    def again(self) -> None:
+        """Something has changed."""
+        self._holding = Holding()
+
+    @contextmanager
+    def steady(self) -> Iterator[None]:
+        """While this is entered nothing changes, but for what a walk may run: see `walking`."""
+        outermost, self._is_steady = not self._is_steady, True
+        try:
+            yield
+        finally:
+            if outermost:
+                self._is_steady = False
+                self.again()
+
+    @contextmanager
+    def walking(self) -> Iterator[None]:
+        """Whoever asks while this is entered is code of the program, as of a module that is asked for an attribute.
+
+        That may have changed anything.
+        """
+        outermost, self._is_walking = not self._is_walking, True
+        try:
+            yield
+        finally:
+            if outermost:
+                self._is_walking = False
+
+
+Members: TypeAlias = "tuple[dict[int, tuple[object, bytes, Scope]], ...]"
+"""Of cycles that a leaf stands for: those that carry no memo, by id, with what the cycle gave them; by how they are
+reached. Without these they would get other digests: what a leaf stands for leads nowhere, and so they to no cycle."""
+
+
+def know_members(nodes: Iterable[Node], known: Members) -> None:
+    """The other members of the cycles that leaves among *nodes* stand for are *known* from now on."""
+    for node in nodes:
+        if not node.title:
+            for ref, digest in node.scope.cycle:  # type: ignore[union-attr]
+                other = ref()
+                if other is not None:
+                    known[node.reached_compiled][id(other)] = (other, digest, node.scope)  # type: ignore[assignment]
+
+
+def leaf(obj: object, digest: bytes, scope: Scope, *, compiled: bool) -> Node:
+    """A node of which no more is known than what the walk that described it came to."""
+    node = Node(obj, "", compiled=compiled)
+    node.digest, node.scope, node.reached_compiled = digest, scope, compiled
+    return node
+
+
 def take(
-    first: Node, order: list[Node], nodes: tuple[dict[int, Node], dict[int, Node]], taken: set[Node], *, whole: bool
+    first: Node,
+    order: list[Node],
+    nodes: tuple[dict[int, Node], dict[int, Node]],
+    taken: set[Node],
+    known: Members | None,
 ) -> bool:
-    """Add what was described for another walk; False if it isn't the *whole* of it, and has to be.
+    """Add what was described for another walk; False if it isn't the whole of it, and has to be: nothing is *known*.
 
     Nor where it leads back to what is being described here: both are of one cycle, which has to be seen as one.
     *taken* is what this walk has taken so before, with all below it.
     """
     below = list(preorder(first, taken))
     here = (nodes[each.reached_compiled].get(id(each.obj), each) for each in below)
-    if (whole and not all(each.title for each in below)) or any(each.digest is None for each in here):
+    if (known is None and not all(each.title for each in below)) or any(each.digest is None for each in here):
         taken.difference_update(below)
         return False
+    if known is not None:
+        know_members(below, known)
     order += [each for each in below if nodes[each.reached_compiled].setdefault(id(each.obj), each) is each]
     return True

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +38,13 @@ from nbcache.glue.identity.bytecode import names_in
 from nbcache.glue.identity.describe import is_compilable, keeps_memo
 from nbcache.glue.identity.digests import (
     Common,
-    Holding,
     Kept,
+    Looking,
+    Members,
     components,
     digest_component,
+    know_members,
+    leaf,
     led_astray,
     on_the_way,
     preorder,
@@ -57,13 +60,12 @@ from nbcache.glue.identity.node import (
     Scope,
     TooMuchError,
     Unidentifiable,
-    leaf,
-    remembered,
 )
 from nbcache.process import collected_later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
 MAX_NODES = 20_000
 
@@ -86,10 +88,7 @@ class IdentityEngine:
         self._common = Common()
         self._kept = Kept()
         self._marked_in_vain: set[tuple[object, ...]] = set()
-        self._is_steady = False
-        self._looked_at: Common | None = None
-        self._holding = Holding()
-        """What was looked at while nothing changes."""
+        self._looking = Looking()
 
     def scoped(self, root: object, limit: int | None = None, walked: list[Node] | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects.
@@ -223,25 +222,18 @@ class IdentityEngine:
                 self._common.lists[objects] = digest
         return digest
 
-    @contextmanager
-    def steady(self) -> Iterator[None]:
+    def steady(self) -> AbstractContextManager[None]:
         """While this is entered no code of the program runs: what is kept of walks is looked at once, if at all."""
-        outermost, self._is_steady = not self._is_steady, True
-        try:
-            yield
-        finally:
-            if outermost:
-                self._is_steady, self._looked_at, self._holding = False, None, Holding()
+        return self._looking.steady()
 
     def _in_common(self) -> Common:
-        generation = self._generation()
+        generation, holding = self._generation(), self._looking.holding()
         if self._common.busy:  # a module that is asked for an attribute may compile something
             return Common(generation, self._common.count)
-        if self._common is self._looked_at and self._common.generation == generation:
-            return self._common
-        if not self._common.holds(generation):
-            self._common = Common(generation, self._common.count)
-        self._looked_at = self._common if self._is_steady else None
+        if self._common not in holding or self._common.generation != generation:
+            if not self._common.holds(generation):
+                self._common = Common(generation, self._common.count)
+            holding[self._common] = True
         return self._common
 
     def _nodes(self, roots: tuple[object, ...]) -> list[Node]:
@@ -311,6 +303,7 @@ class IdentityEngine:
                     exc.args = (f"{exc}, to which {led} leads" if led else str(exc),)
                     raise
                 self._refused.clear()
+                self._looking.again()  # what is kept of these packages ends elsewhere now
                 if nodes is not None:
                     raise MarkedError(*exc.args) from exc
             else:
@@ -342,10 +335,9 @@ class IdentityEngine:
         use_memos: bool,
         limit: int,
     ) -> None:
-        # Members of a cycle that one memo stands for. Without them they would get other digests than the
-        # cycle gave them: what carries a memo is a leaf, and so the rest of its cycle none.
-        known: tuple[dict[int, tuple[object, bytes, Scope]], ...] = ({}, {})
-        holding, taken = self._holding if self._is_steady else Holding(), set[Node]()
+        known: Members = ({}, {})
+        know_members(chain(*map(dict.values, nodes)) if use_memos else (), known)
+        holding, taken, members = self._looking.holding(), set[Node](), known if use_memos else None
         kept = self._kept.nodes(generation)
 
         def visit(obj: object, way: bool) -> Node:
@@ -359,14 +351,15 @@ class IdentityEngine:
             if self._refused:
                 self._refuse_again(obj, generation, compiled=compiled)
             node = kept.get(id(obj)) if not compiled else None
-            if node is not None and holding.keeps(node) and take(node, order, nodes, taken, whole=not use_memos):
+            if node is not None and holding.keeps(node) and take(node, order, nodes, taken, members):
                 return node
             memo = _memo_of(obj, compiled=compiled) if use_memos and order else None
             member = known[compiled].get(id(obj)) if order else None
             if member is not None:
                 node = leaf(obj, *member[1:], compiled=compiled)
             elif memo is not None and memo.is_of(obj, generation) and holding[memo.scope]:
-                node = remembered(memo, obj, known[compiled], compiled=compiled)
+                node = leaf(obj, memo.digest, memo.scope, compiled=compiled)
+                know_members((node,), known)
             else:
                 node = self._describe(obj, compiled)
             node.reached_compiled = compiled
@@ -402,12 +395,11 @@ class IdentityEngine:
         self,
         roots: Sequence[object],
         visit: Callable[[object, bool], Node],
-        known: tuple[dict[int, tuple[object, bytes, Scope]], ...],
+        known: Members,
         generation: object,
     ) -> None:
-        for root in roots:
-            first = visit(root, True)
-            for component in components(first, visit):
+        with self._looking.walking():
+            for component in chain.from_iterable(components(visit(root, True), visit) for root in roots):
                 rest = []
                 compiled = component[0].reached_compiled  # all of a cycle are
                 for member in component:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, KeysView, Sequence
 from operator import attrgetter
 from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
@@ -324,11 +324,13 @@ class Walked:
     Thousands of functions of a package lead to the same, which would be compared once for each of them.
     """
 
-    __slots__ = ("_watched", "earlier", "holds", "scopes")
+    __slots__ = ("_watched", "earlier", "holds", "roots", "scopes")
 
     def __init__(self, scopes: list[Scope]) -> None:
         self.scopes: list[Scope] = []
         """Those that were read in this walk, for these *scopes* and below them."""
+        self.roots = set(scopes)
+        """These, and where later walks came by the others: what is below none of them nobody leads to any more."""
         self.earlier: set[Walked] = set()
         """Walks that had read what else is below."""
         self.holds = True
@@ -342,6 +344,7 @@ class Walked:
                 scopes += scope.children
             elif scope.walked is not self:
                 self.earlier.add(scope.walked)
+                scope.walked.roots.add(scope)
 
     def unchanged(self, earlier: bool) -> bool:
         """Whether all that was read in this walk is what it was, if that in *earlier* ones is; else it is let go.
@@ -351,27 +354,25 @@ class Walked:
         if self._watched is None and self.holds:
             self._watched = Watched(self.scopes)
         if self.holds and not (earlier and self._watched.unchanged()):  # type: ignore[union-attr]
-            scopes, self.holds = self.scopes, False
-            self.scopes, self.earlier, self._watched = [], set(), None
-            kept = self._unchanged_among(scopes)
-            for scope in kept:
-                scope.walked = None
-            Walked(kept)
+            roots, scopes, self.holds = self.roots, self.scopes, False
+            self.roots, self.scopes, self.earlier, self._watched = set(), [], set(), None
+            Walked([*(roots & _unchanged_among(scopes))])
         return self.holds
 
-    def _unchanged_among(self, scopes: list[Scope]) -> list[Scope]:
-        """Those of its *scopes* of which nothing has changed, here or below."""
-        parents: dict[Scope, list[Scope]] = {scope: [] for scope in scopes}
-        changed = []
-        for scope in scopes:
-            elsewhere = (child.walked for child in scope.children if child not in parents)
-            if not all(walked and walked.holds for walked in elsewhere) or not Watched([scope]).unchanged():
-                changed.append(scope)
-            for child in parents.keys() & scope.children:
-                parents[child].append(scope)
-        while changed:
-            changed += parents.pop(changed.pop(), ())
-        return [scope for scope in parents if scope.walked is self]
+
+def _unchanged_among(scopes: list[Scope]) -> KeysView[Scope]:
+    """Those of a walk's *scopes* of which nothing has changed, here or below."""
+    parents: dict[Scope, list[Scope]] = {scope: [] for scope in scopes}
+    changed = []
+    for scope in scopes:
+        elsewhere = (child.walked for child in scope.children if child not in parents)
+        if not all(walked and walked.holds for walked in elsewhere) or not Watched([scope]).unchanged():
+            changed.append(scope)
+        for child in parents.keys() & scope.children:
+            parents[child].append(scope)
+    while changed:
+        changed += parents.pop(changed.pop(), ())
+    return parents.keys()
 
 
 class Memo:
@@ -399,22 +400,6 @@ class Memo:
     def holds(self, owner: object, generation: object) -> bool:
         """Whether this is still *owner*'s identity."""
         return self.is_of(owner, generation) and self.scope.unchanged()
-
-
-def remembered(memo: Memo, obj: object, known: dict[int, tuple[object, bytes, Scope]], *, compiled: bool) -> Node:
-    """A leaf for an object that carries a memo; the other members of its cycle are *known* from now on."""
-    for ref, digest in memo.scope.cycle:
-        other = ref()
-        if other is not None:
-            known[id(other)] = (other, digest, memo.scope)
-    return leaf(obj, memo.digest, memo.scope, compiled=compiled)
-
-
-def leaf(obj: object, digest: bytes, scope: Scope, *, compiled: bool) -> Node:
-    """A node of which no more is known than what the walk that described it came to."""
-    node = Node(obj, "", compiled=compiled)
-    node.digest, node.scope = digest, scope
-    return node
 
 
 class HandedOn:

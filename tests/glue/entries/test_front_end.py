@@ -143,6 +143,40 @@ def test_what_a_recalled_class_can_be_imported_by():
     assert made((1, known, r"\8c\01a\94\86")) != made((1, known, r"\8c\01b\94\86"))
 
 
+def test_what_stands_behind_the_token_of_a_place_is_no_name():
+    """It is followed by as many strings as it takes, and what follows these may end as a name does."""
+
+    def made(said):
+        token = f"#nbcache!{'a' * 24}"
+        return front_end.canonical(
+            'target\n@.const.pickledata.aa = internal constant [9 x i8] c"'
+            rf"\8c\09locate_in\94\93\94(\8c{token}.0!\94\8c\04{said}\94\8c\02, \94t\94R\94"
+            rf'\8c\06recall\94\93\94\8c{token}.1!\94\8c\04lib:\94\86\94R."' + "\n"
+        )
+
+    assert made("on a") != made("on b")
+
+
+def test_a_class_whose_token_is_behind_a_number_that_looks_like_a_mark():
+    """It is the forty-first thing in its pickle."""
+    made = [
+        front_end.canonical(
+            "target\n@.const.pickledata.aa = internal constant [9 x i8] "
+            rf'c"\94h(\8c#nbcache!{"a" * 24}.1!\94\8c{name}\94\86\94R."' + "\n"
+        )
+        for name in (r"\00", r"\05lib:A")
+    ]
+    assert len(set(made)) == 1
+
+
+@pytest.mark.parametrize("behind", ["abcdefgh", r"\01" * 8, "abc"])
+def test_an_array_that_begins_like_a_pickle(behind):
+    text = '\n@"array" = internal constant [9 x i8] c"\\80\\04\\95{}", align 1\n@".bytes.{}" = constant [1 x i8] c"a"\n'
+    first = front_end.canonical(text.format(behind, 123456789012))
+    assert front_end.canonical(text.format(behind, 210987654321)) == first
+    assert front_end.canonical(text.format("cbadefgh", 123456789012)) != first
+
+
 def test_a_constant_whose_last_byte_is_an_at_sign():
     text = '\n@"array" = constant [2 x i8] c"\\00@", align 8\n@".bytes.{}" = constant [1 x i8] c"a"\n'
     assert front_end.canonical(text.format(123456789012)) == front_end.canonical(text.format(210987654321))
