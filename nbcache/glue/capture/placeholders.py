@@ -287,6 +287,13 @@ def live_address(frame: Frame, value: int) -> str | None:
     return known
 
 
+def name_of(token: str) -> str | None:
+    """The qualified name of the class or function that a token stands for; None if it stands for something else."""
+    if token not in definitions or definitions[token][0] != "object":
+        return None
+    return str(getattr(_live[token](), "__qualname__", ""))
+
+
 # -- in an entry -------------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from nbcache.glue import own_attributes
+from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.library import StoredLibrary
 
 SECTION: Final = "ir"
@@ -60,13 +61,10 @@ _SAID = re.compile(r'c"[^"]*missing Environment: [^"]*"')
 _POINTED_TO = re.compile(r" = linkonce global \S+ inttoptr \(i64 \d+")
 """What a global variable of Numba's for the address of something in this process begins with."""
 _BYTE = r"(?:\\..|[^\\\"])"
-_ALONE = _TOKEN.pattern.replace("!", r"!(?<![^h]\(\\8[Cc].nbcache!)", 1)
-"""A token that isn't one of many arguments: a mark would be before it. What looks like one may be a number, behind an
-``h``."""
-_SHORT, _REPEATED = rf"\\8[Cc]{_BYTE}[^\"]*?\\94", rf"(?:h{_BYTE}|j{_BYTE}{{4}})"
-_NAME_OF_RECALLED = re.compile(rf"({_ALONE}\\94)(?:{_SHORT}|{_REPEATED})(?=\\86)")
-"""What a class can be imported by, beside its token: a node without Numba reads it, and a process that loads the
-entry finds out by itself (placeholders.py)."""
+_SHORT, _REPEATED = rf"\\8[Cc]{_BYTE}(?:(?!nbcache!)[^\"])*?\\94", rf"(?:h{_BYTE}|j{_BYTE}{{4}})"
+_RECALLED = re.compile(rf"({_TOKEN.pattern})(\\94)({_SHORT}|{_REPEATED})(?=\\86)")
+"""A token, and what the class that it stands for can be imported by: a node without Numba reads that, and who loads the
+entry finds it out by itself (placeholders.py). What the class is called is the same in both."""
 _FRAME = re.compile(rf'(\.const\.pickledata\.[^"\s]*"? = internal constant \[\] c"\\80\\04\\95){_BYTE}{{8}}')
 """How long a pickle is."""
 _NUMBER = rf"(?:K{_BYTE}|M{_BYTE}{{2}}|J{_BYTE}{{4}})"
@@ -197,13 +195,18 @@ def canonical(module: str) -> str:
 def _constants(text: str, names: dict[str, str]) -> str:
     """With everything renamed: each of these looks for a few letters, which is faster than looking for any of them."""
     text = _SAID.sub("", _POINTED_TO.sub("", _LONG.sub("", _DERIVED.sub(r"\1", text))))
-    text = _NAME_OF_RECALLED.sub(r"\1", _FRAME.sub(r"\1", text))
+    text = _RECALLED.sub(_called, _FRAME.sub(r"\1", text))
     if _CODE in text or _LAST in text:
         text = _CODE_OF_TYPE.sub("", text)
     text = _symbols(text, names, _TEXT_OR_NAMED)
     for pattern in (_QUOTED, _SHOWN, _CLASS, _TOKEN, _BUILD, _UUID):
         text = pattern.sub(lambda found: _renamed(found[0], names), text)
     return text
+
+
+def _called(found: re.Match[str]) -> str:
+    name = placeholders.name_of(found[1])
+    return found[0] if name is None else f"{found[1]}{found[2]}<{name}>"
 
 
 def _symbols(text: str, names: dict[str, str], pattern: re.Pattern[str] = _NAMED) -> str:

@@ -1,7 +1,10 @@
 """Digests of what the front end made: what they leave out is names, and nothing else."""
 
+import weakref
+
 import pytest
 
+from nbcache.glue.capture import placeholders
 from nbcache.glue.entries import front_end
 
 PRINTED = """; ModuleID = 'f'
@@ -124,49 +127,55 @@ def test_the_number_of_a_class_in_the_exception_of_a_generator_whose_environment
     assert said(581, 100) == said(582, 100) == said(1001, 101)
 
 
-def test_what_a_recalled_class_can_be_imported_by():
-    """It is found by the entry that is loaded; whether its name led to it when it was compiled isn't what was made."""
+@pytest.fixture
+def tokens(monkeypatch):
+    """Spellings of tokens of the first build, by number: two classes, and a place."""
+    spelt = [f"nbcache!{'a' * 24}.{number}!" for number in range(3)]
+    kinds = {spelt[0]: ("object", None, ""), spelt[1]: ("object", None, ""), spelt[2]: ("line", "f", ())}
+    monkeypatch.setattr(placeholders, "definitions", kinds)
+    classes = {token: weakref.ref(cls) for token, cls in zip(spelt, (Library, LookupError), strict=False)}
+    monkeypatch.setattr(placeholders, "_live", classes)
+    return spelt
 
-    def made(*classes):
-        recalled = "".join(
-            rf"\8c#nbcache!{'a' * 24}.{number}!\94{name}\86\94R\94{then}" for number, name, then in classes
-        )
+
+KNOWN, NAMELESS, AGAIN = r"\8c\0clib:Pair\94", r"\8C\00\94", "h\\05"
+
+
+@pytest.fixture
+def recalling(tokens):
+    """The digest's text of a pickle that recalls classes: (number of the token, what is written down of its name)."""
+
+    def made(*classes, then="", before=""):
+        recalled = "".join(rf"\8c#{tokens[number]}\94{name}\86\94R\94" for number, name in classes)
         length = rf"\{len(recalled):02x}" + r"\00" * 7
         return front_end.canonical(
-            f'target\n@.const.pickledata.aa = internal constant [9 x i8] c"\\80\\04\\95{length}{recalled}."\n'
+            f'target\n@.const.pickledata.aa = internal constant [9 x i8] c"\\80\\04\\95{length}{before}{recalled}{then}."\n'
         )
 
-    known, nameless, again = r"\8c\0clib:Pair\94", r"\8C\00\94", "h\\05"
-    assert made((1, known, "")) == made((1, nameless, "")) == made((2, again, ""))
-    assert made((1, known, ""), (2, known, "")) != made((1, known, ""), (1, known, ""))
-    assert made((1, known, "a")) != made((1, known, "b"))
-    assert made((1, known, r"\8c\01a\94\86")) != made((1, known, r"\8c\01b\94\86"))
+    return made
 
 
-def test_what_stands_behind_the_token_of_a_place_is_no_name():
+def test_what_a_recalled_class_can_be_imported_by(recalling):
+    """It is found by the entry that is loaded; whether its name led to it when it was compiled isn't what was made."""
+    assert recalling((0, KNOWN)) == recalling((0, NAMELESS)) == recalling((0, AGAIN))
+    assert recalling((0, KNOWN), (1, KNOWN)) != recalling((0, KNOWN), (0, KNOWN))
+    assert recalling((0, KNOWN), then="a") != recalling((0, KNOWN), then="b")
+    assert recalling((0, KNOWN), then=r"\8c\01a\94\86") != recalling((0, KNOWN), then=r"\8c\01b\94\86")
+
+
+def test_what_a_recalled_class_is_called(recalling):
+    assert recalling((0, KNOWN)) != recalling((1, KNOWN))
+
+
+def test_what_stands_behind_the_token_of_a_place_is_no_name(recalling, tokens):
     """It is followed by as many strings as it takes, and what follows these may end as a name does."""
 
-    def made(said):
-        token = f"#nbcache!{'a' * 24}"
-        return front_end.canonical(
-            'target\n@.const.pickledata.aa = internal constant [9 x i8] c"'
-            rf"\8c\09locate_in\94\93\94(\8c{token}.0!\94\8c\04{said}\94\8c\02, \94t\94R\94"
-            rf'\8c\06recall\94\93\94\8c{token}.1!\94\8c\04lib:\94\86\94R."' + "\n"
-        )
+    def made(said, name):
+        before = rf"\8c\09locate_in\94\93\94(\8c#{tokens[2]}\94\8c\04{said}\94\8c\02, \94t\94R\94"
+        return recalling((0, name), before=before)
 
-    assert made("on a") != made("on b")
-
-
-def test_a_class_whose_token_is_behind_a_number_that_looks_like_a_mark():
-    """It is the forty-first thing in its pickle."""
-    made = [
-        front_end.canonical(
-            "target\n@.const.pickledata.aa = internal constant [9 x i8] "
-            rf'c"\94h(\8c#nbcache!{"a" * 24}.1!\94\8c{name}\94\86\94R."' + "\n"
-        )
-        for name in (r"\00", r"\05lib:A")
-    ]
-    assert len(set(made)) == 1
+    assert made("on a", KNOWN) != made("on b", KNOWN)
+    assert made("on a", KNOWN) == made("on a", NAMELESS)
 
 
 @pytest.mark.parametrize("behind", ["abcdefgh", r"\01" * 8, "abc"])
