@@ -63,7 +63,7 @@ def activate(settings: Settings | None, store: Store | None = None) -> None:
     _active = session
     attend_kernels()
     forks.protect(_in_child, _finish)
-    atexit.register(_finish)
+    atexit.register(_end)
 
 
 def attend_kernels() -> None:
@@ -123,6 +123,12 @@ def _finish() -> None:
             recording.sum_up(_active.settings.stats_log, _active.counters)
 
 
+def _end() -> None:
+    _finish()
+    if _active is not None:
+        _active.maker.engine.forget()
+
+
 def forget() -> None:
     """Before this process ends without its exit functions: it leaves no record, and blames nothing that it used."""
     if _active is not None:
@@ -143,7 +149,7 @@ def deactivate() -> None:
         if kernel_seams is not None:
             kernel_seams.remove()
         _active.finish()
-        atexit.unregister(_finish)
+        atexit.unregister(_end)
 
 
 def session() -> ClientSession | None:

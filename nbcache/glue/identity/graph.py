@@ -222,6 +222,10 @@ class IdentityEngine:
                 self._common.lists[objects] = digest
         return digest
 
+    def forget(self) -> None:
+        """Keep no walks any more: Python, where it ends, looks three times at each object that is left."""
+        self._common, self._kept = Common(), Kept()
+
     def steady(self) -> AbstractContextManager[None]:
         """While this is entered no code of the program runs: what is kept of walks is looked at once, if at all."""
         return self._looking.steady()

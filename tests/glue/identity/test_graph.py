@@ -352,6 +352,18 @@ def test_a_list_of_what_lasts_is_walked_once_while_nothing_changes():
     assert engine.digest_for_good(things) == Listing().digest([*things]) != first
 
 
+def test_what_is_kept_of_walks_is_given_up(engine, monkeypatch):
+    """As the process ends; who asks after that is told the same."""
+    monkeypatch.setattr(graph, "lasts", lambda obj: isinstance(obj, Part))
+    part = Part("part", Part("below"))
+    first = engine.digest(Thing("a", part))
+    assert engine.digest(Thing("a", part)) == first
+    assert engine.described == 3 + 1
+    engine.forget()
+    assert engine.digest(Thing("a", part)) == first
+    assert engine.described == 3 + 1 + 3
+
+
 def test_what_walks_found_falls_with_what_earlier_ones_found_below_it(engine, monkeypatch):
     monkeypatch.setattr(graph, "lasts", lambda obj: isinstance(obj, Part))
     last = Part("last")
