@@ -110,8 +110,8 @@ def _proved(
         store.names.renew(described.entries)
         unwritten = f"its files can't be written to {store.path}"
         with failing(name, unwritten):
-            for data in described.files.values():
-                store.names.files.add(data, durable=False)
+            for digest, data in described.files.items():
+                store.names.files.add(data, digest, durable=False)
         # Who stops trusting one of these keys runs none of what has their code inside.
         manifest = manifests.encode(described.manifest._replace(beside=tuple(sorted(session.lookup.beside))))
 

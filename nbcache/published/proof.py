@@ -63,7 +63,7 @@ class Prover:
         """Start it. Never raises: what stands in the way is what :meth:`prove` finds."""
         self.circumstances = _circumstances()
         self.sound = False
-        """Whether it has answered all that it was asked, and it was asked something."""
+        """Whether it has answered what it was asked last, and it was asked something."""
         self._start()
 
     def _start(self) -> None:
@@ -103,10 +103,13 @@ class Prover:
         if self._process is not None:
             self._process.returncode = 0
 
-    def prove(self, manifest: bytes, store: Store, meanwhile: Callable[[], None] = lambda: None) -> Proof:
+    def prove(
+        self, manifest: bytes, store: Store, meanwhile: Callable[[], None] = lambda: None, *, again: bool = True
+    ) -> Proof:
         """Load a manifest there, and call what arguments can be made up for. Never raises for what it finds.
 
-        ``meanwhile`` is called while that goes on, maybe twice; what it raises passes.
+        ``meanwhile`` is called while that goes on, maybe twice; what it raises passes. If the process has gone, another
+        one is asked ``again``.
         """
         if self._process is None:
             return Proof(self._problem, (), None)
@@ -116,26 +119,24 @@ class Prover:
         try:
             return self._asked(request, meanwhile)
         except _Gone:
-            if not self.sound:
+            if not again:
                 return Proof(f"the process that was to prove it ended{self._last_words()}", (), None)
-        # Nobody had asked it for long.
-        self.sound = False
+        # Nobody asked it for long, maybe because this took long to compile; or it fails, as the next one will.
         self.close()
         self._start()
-        return self.prove(manifest, store, meanwhile)
+        return self.prove(manifest, store, meanwhile, again=False)
 
     def _asked(self, request: bytes, meanwhile: Callable[[], None]) -> Proof:
         """Ask, and wait for the answer. Raises _Gone if there is none."""
         os.ftruncate(self._errors, os.lseek(self._errors, 0, os.SEEK_SET))
         deadline, output = time.monotonic() + SECONDS, bytearray()
-        before, self.sound = self.sound, False
+        self.sound = False
         try:
             self._channel.settimeout(SECONDS)
             self._channel.sendall(len(request).to_bytes(8, "big") + request)
         except TimeoutError:
             return _proof(b"", f"it had not begun after {SECONDS:.0f} s")
         except OSError:
-            self.sound = before
             raise _Gone from None
         meanwhile()
         try:
@@ -148,7 +149,6 @@ class Prover:
         except TimeoutError:
             return _proof(bytes(output), f"it had not ended after {SECONDS:.0f} s")
         except OSError:
-            self.sound = before and not output
             raise _Gone from None
         self.sound = True
         assert self._process is not None

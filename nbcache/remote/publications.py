@@ -164,7 +164,7 @@ class Publications:
             got = tier.get(part_of(digest), max(0.0, deadline - time.monotonic()), patient=True)
             data = _inflated(got.data or b"")
             if digest_of(data) == digest:
-                self.store.names.files.add(data, durable=False)
+                self.store.names.files.add(data, digest, durable=False)
                 for each in lacking:
                     self.copy_back(each, part_of(digest), got.data or b"")
                 return ""

@@ -56,7 +56,7 @@ def _copy(source: Store, target: Store, found: Publication) -> Fetched:
     for digest in found.files:
         data = source.names.files.read(digest, name)
         with failing(name, f"{target.path} can't be written"):
-            target.names.files.add(data)
+            target.names.files.add(data, digest)
         size += len(data)
     return Fetched(target.names.adopt(found), size)
 

@@ -225,8 +225,8 @@ class Files:
         self._root = root
         self._inside = inside
 
-    def add(self, data: bytes, *, durable: bool = True) -> str:
-        """Put a file there, unless it is; return its digest. Raises OSError.
+    def add(self, data: bytes, digest: str | None = None, *, durable: bool = True) -> str:
+        """Put a file there, unless it is; return its digest, which who has just made it says. Raises OSError.
 
         What is ``durable`` is on the disk when this returns; what isn't may be lost in a power failure until
         :meth:`flush` was called.
@@ -235,7 +235,7 @@ class Files:
             import errno
 
             raise OSError(errno.EFBIG, f"a file of {len(data)} bytes is too large to be published")
-        digest = digest_of(data)
+        digest = digest_of(data) if digest is None else digest
         path = path_of(self._root, digest)
         if self.has(digest):
             # Somebody else's can't be renewed, and is there all the same: who publishes looks again when he is alone.

@@ -188,6 +188,30 @@ def test_a_forked_child_has_one_of_its_own(several):
     assert said == "2\n0\nTrue 4 3\n"
 
 
+def test_what_compiles_for_longer_than_it_waits_is_proved(several):
+    said = run(
+        several,
+        """
+        from nbcache.published import proof
+        patient = proof._PROGRAM
+        impatient = "from nbcache.published import proving; proving.IDLE_SECONDS = 0.01; main()"
+        proof._PROGRAM = patient.replace("main()", impatient)
+        prove = proof.Prover.prove
+
+        def later(*args, **kwargs):
+            while others():
+                time.sleep(0.01)
+            proof._PROGRAM, proof.Prover.prove = patient, prove
+            return prove(*args, **kwargs)
+
+        proof.Prover.prove = later
+        nbcache.publish("add", several.adding(3))
+        print(nbcache.load("add")(4))
+        """,
+    )
+    assert said == "7\n"
+
+
 ORDER = """
 import errno, os
 from nbcache.store import atomic

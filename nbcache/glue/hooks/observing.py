@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from nbcache.glue.hooks.policy import Session
     from nbcache.glue.identity.asked_names import Consulted
 
-_answers: WeakKeyDictionary[type, dict[Any, tuple[Consulted | None, Asking | None]]] = WeakKeyDictionary()
+_answers: WeakKeyDictionary[type, dict[Any, list[tuple[Consulted | None, Asking | None]]]] = WeakKeyDictionary()
 """By the class of a template of Numba's own, and by what Numba keeps an answer under: what its chooser asked for, and
 whoever made sure that its choice compiles, None if nothing; and how it was asked, None if it warned of nothing."""
 
@@ -327,8 +327,9 @@ def _asked(original: Callable[..., Any], template: Any, args: Any, kws: Any, key
     frame = session.frames.top()
     if frame is None:
         return original(template, args, kws)
-    known = _answers.setdefault(type(template), {})
-    if key not in known:
+    # Hashing the flags in a key takes longer than all else here.
+    known = _answers.setdefault(type(template), {}).setdefault(key, [])
+    if not known:
         from nbcache.glue.capture.diagnostics import Asking  # it is there by now: frames have a watch
 
         is_kept = key in template._impl_cache
@@ -337,9 +338,9 @@ def _asked(original: Callable[..., Any], template: Any, args: Any, kws: Any, key
             if is_kept and not _forgotten(template, key):
                 _ask_once_more(template, args, kws)
             answer = original(template, args, kws)
-        known[key] = None if asked.is_empty else asked, asking if asking.said else None
+        known[:] = [(None if asked.is_empty else asked, asking if asking.said else None)]
         return answer
-    part, warned = known[key]
+    ((part, warned),) = known
     if part is not None:
         frame.consulted.include(part)
     if warned is not None:

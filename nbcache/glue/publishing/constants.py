@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import pickle
-import pickletools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -68,16 +67,27 @@ def constant(value: Any, what: str) -> Constant:
     return {"pickle": base64.b64encode(data).decode()}
 
 
-def pickles_in(code: bytes) -> Iterator[bytes]:
-    """The pickles inside object code."""
+def names_in_code(code: bytes) -> Iterator[tuple[str, str]]:
+    """What the pickles inside object code refer to, as of :func:`names_in`."""
     for found in _PICKLE.finditer(code):
-        stream = io.BytesIO(code[found.start() :])
+        data = code[found.start() :]
         try:
-            for _operation in pickletools.genops(stream):
-                pass
-        except ValueError:
-            continue  # it looks like the beginning of a pickle, and is none
-        yield code[found.start() : found.start() + stream.tell()]
+            yield from names_in(data)
+        except Refused:
+            if _is_pickle(data):
+                raise
+
+
+def _is_pickle(data: bytes) -> bool:
+    """Whether bytes begin with a pickle, or only look as one begins."""
+    import pickletools  # takes longer than to examine them, and most can be
+
+    try:
+        for _operation in pickletools.genops(data):
+            pass
+    except ValueError:
+        return False
+    return True
 
 
 def names_in(data: bytes) -> list[tuple[str, str]]:

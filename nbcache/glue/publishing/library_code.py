@@ -18,7 +18,7 @@ from nbcache.glue import own_attributes
 from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.meta import Meta
 from nbcache.glue.publishing import natives
-from nbcache.glue.publishing.constants import constant, names_in, pickles_in
+from nbcache.glue.publishing.constants import constant, names_in_code
 from nbcache.glue.publishing.refusals import OBJECT_MODE, Refused
 from nbcache.protocol import manifests, rare_parts
 from nbcache.published.manifest_names import fields_of
@@ -78,8 +78,8 @@ class Codes:
             return known
         symbols = symbols_of(code)
         assert symbols is not None, "it is an entry"
-        for data in pickles_in(code):
-            self._add_pickle(data)
+        for module, name in names_in_code(code):
+            self._add_pickled(module, name)
         self._refuse_imports(symbols.undefined, code)
         externals, cells = [], []
         for name in symbols.undefined:
@@ -116,16 +116,15 @@ class Codes:
             "its entry is not in the store, or is that of another build by now: compile it anew, in a new process"
         )
 
-    def _add_pickle(self, data: bytes) -> None:
-        for module, name in names_in(data):
-            if (module, name) in {LOCATE, LOCATE_IN, RECALL} or module.startswith("llvmlite.ir"):
-                continue
-            if module.partition(".")[0] in {"numba", "llvmlite"}:
-                what = "a block of objmode, mostly, or a function that is handed over"
-                raise Refused(
-                    f"its code makes {module}.{name} when it runs ({what}), which needs Numba: leave that to its caller"
-                )
-            self._add_import(f"{module}:{name}")
+    def _add_pickled(self, module: str, name: str) -> None:
+        if (module, name) in {LOCATE, LOCATE_IN, RECALL} or module.startswith("llvmlite.ir"):
+            return
+        if module.partition(".")[0] in {"numba", "llvmlite"}:
+            what = "a block of objmode, mostly, or a function that is handed over"
+            raise Refused(
+                f"its code makes {module}.{name} when it runs ({what}), which needs Numba: leave that to its caller"
+            )
+        self._add_import(f"{module}:{name}")
 
     def _add_import(self, where: str) -> None:
         self.imports[where] = fields_of(where)
