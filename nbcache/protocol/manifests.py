@@ -206,7 +206,7 @@ class Manifest(Record):
     checks: ObjectFile | None
     """The type checks of all functions: loaded after the codes that they call."""
     image: ImageFacts | None
-    """What has all of this code and the checks in it, and makes ``memo`` and ``checks`` needless."""
+    """What has all of this code and the checks in it as well."""
     tokens: Mapping[str, tuple[str, str, int]]
     """Places in source files that exceptions blame: function, file, line."""
     arrays: Mapping[str, Array]

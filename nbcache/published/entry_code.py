@@ -1,4 +1,4 @@
-"""The machine code of publications entry by entry, with LLVM: of those that have no image."""
+"""The machine code of publications entry by entry, with LLVM: where an image can't be mapped, or there is none."""
 
 from __future__ import annotations
 

@@ -4,9 +4,10 @@ The host is compared with the one that it was built for (:mod:`~nbcache.hosts`),
 (:class:`MachineCode`), and each function is made of its entry points (:func:`make`). What was
 loaded is shared by all publications that refer to it.
 
-Machine code comes out of an image, or of a publication that has none entry by entry with LLVM. Both ways bind the same
-symbols to the same things: arrays that code has the address of, cells through which functions call each other
-(:mod:`~nbcache.published.variables`), and the runtime (:mod:`~nbcache.published.runtime`).
+Machine code comes out of an image, or entry by entry with LLVM. Both ways bind the same symbols to the same things:
+arrays that code has the address of, cells through which functions call each other
+(:mod:`~nbcache.published.variables`), and the runtime (:mod:`~nbcache.published.runtime`). An image is preferred,
+because it needs no LLVM; where it can't be mapped, the entries are there as well.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class MachineCode:
     def load(self, manifest: Manifest, files: Files, object_of: ObjectOf | None) -> Callable[[str], int]:
         """Load what a manifest refers to; return what says where its symbols lie. Raises PublicationError.
 
-        ``files`` are those of publications, by digest. An image that can't be mapped raises ImageError, and so does one
-        that isn't there without ``object_of``.
+        ``files`` are those of publications, by digest. Without ``object_of`` there are no object files, and an image
+        that can't be mapped, or isn't there, raises ImageError.
         """
         if any(manifest.imports.values()):
             from nbcache.published.manifest_names import check_fields
@@ -81,7 +82,16 @@ class MachineCode:
         if manifest.arrays or manifest.natives:
             kept += self._found().find(manifest, files)
         if manifest.image is not None:
-            return self._load_image(manifest, manifest.image, files, kept)
+            try:
+                return self._load_image(manifest, manifest.image, files, kept)
+            except errors.ImageError as error:
+                if object_of is None:
+                    raise
+                import logging
+
+                logging.getLogger("nbcache").info(
+                    "%s is loaded with LLVM instead of its image: %s", manifest.name, error
+                )
         if object_of is None:
             raise errors.ImageError("there is no image of it")
         self._kept += kept
@@ -172,10 +182,9 @@ def realize(source: Source, *, numba: WithNumba = "forbid") -> Any:
         return _shaped({attribute: _import(manifest, each) for attribute, each in manifest.functions.items()})
     try:
         with process.lock:
-            address_of = process.code(manifest).load(manifest, source.files, source.object_of)
+            object_of = None if manifest.variants else source.object_of
+            address_of = process.code(manifest).load(manifest, source.files, object_of)
             return _shaped({name: _made(source, name, numba, address_of) for name in manifest.functions})
-    except errors.ImageError as exc:
-        raise errors.PublicationError(manifest.name, str(exc)) from exc
     except (errors.NbcacheError, MemoryError):
         raise
     except Exception as exc:

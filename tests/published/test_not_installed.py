@@ -48,17 +48,6 @@ except ValueError as exc:
 
 @pytest.fixture
 def published(tmp_path):
-    return publish(tmp_path)
-
-
-@pytest.fixture
-def without_image(tmp_path):
-    no_linker = tmp_path / "no linker"
-    no_linker.mkdir()
-    return publish(tmp_path, PATH=str(no_linker))
-
-
-def publish(tmp_path, **environment):
     (tmp_path / "both.py").write_text(textwrap.dedent(MODULE))
     program = """
     import both
@@ -68,7 +57,7 @@ def publish(tmp_path, **environment):
     nbcache.publish("counted", both.counted)
     nbcache.publish("both", functions)
     """
-    accumulator(tmp_path / "store", program, tmp_path, **environment)
+    accumulator(tmp_path / "store", program, tmp_path)
     return tmp_path / "store"
 
 
@@ -118,21 +107,33 @@ def test_a_node_that_closes_all_descriptors_goes_on(published, tmp_path):
     assert run(environment(tmp_path), published, begun + USE) == EXPECTED
 
 
-def test_a_node_with_llvmlite_and_no_numba_loads_with_llvm(without_image, tmp_path):
-    assert run(environment(tmp_path, "llvmlite"), without_image, USE) == EXPECTED
+def test_a_node_with_llvmlite_and_no_numba_loads_with_llvm(published, tmp_path, monkeypatch):
+    # What a node does that finds no image it can map.
+    without = """
+    import nbcache.published.images as images
+    from nbcache.errors import ImageError
+    def refuse(*args):
+        raise ImageError("not here")
+    images.open_image = refuse
+    """
+    assert run(environment(tmp_path, "llvmlite"), published, textwrap.dedent(without) + USE) == EXPECTED
 
 
 @pytest.mark.long
-def test_a_node_without_llvm_and_image_says_what_to_install(without_image, tmp_path):
-    program = """
+def test_a_node_without_llvm_and_image_says_what_to_install(published, tmp_path):
+    without = """
+    import nbcache.published.images as images
+    from nbcache.errors import ImageError, NbcacheError
+    def refuse(*args):
+        raise ImageError("not here")
+    images.open_image = refuse
     import nbcache
-    from nbcache.errors import NbcacheError
     try:
         nbcache.load("both")
     except NbcacheError as exc:
         print(exc)
     """
-    said = run(environment(tmp_path), without_image, textwrap.dedent(program))
+    said = run(environment(tmp_path), published, textwrap.dedent(without))
     assert "llvmlite is not installed: install it, or publish with an image" in said
 
 

@@ -29,7 +29,7 @@ from nbcache.published.runtime import UNRESOLVED as _CELL
 from nbcache.store.content import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 _LINKERS: Final = ("ld", "ld.lld", "ld.bfd", "cc", "gcc", "clang")
 """What is looked for in PATH, in this order: a compiler only calls one of the others."""
@@ -57,17 +57,19 @@ def build(
     checks: Sequence[str],
     keep: Collection[str],
     cpu: str = "",
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Image:
     """Make an image of optimised modules, as bitcode, and of type checks, as text, for a processor or for that which
     this process compiles for.
 
-    ``keep`` are the symbols whose offsets its facts must have. Raises ImageError if there is no linker, or if it fails.
+    ``keep`` are the symbols whose offsets its facts must have; ``meanwhile`` is called while the linker runs. Raises
+    ImageError if there is no linker, or if it fails.
     """
     program = linker()
     if program is None:
         raise ImageError(f"no linker was found in PATH ({', '.join(_LINKERS)})")
     code, anchor = _emitted(bitcodes, checks, keep, cpu)
-    detached = shared_object.detach(_linked(program, code), {*keep, anchor})
+    detached = shared_object.detach(_linked(program, code, meanwhile), {*keep, anchor})
     digest, size = digest_of(detached.code), len(detached.code)
     facts = ImageFacts(digest, size, anchor, detached.slots, detached.sealed, detached.symbols)
     return Image(detached.code, facts)
@@ -77,8 +79,7 @@ def build(
 def _emitted(bitcodes: Sequence[bytes], checks: Sequence[str], keep: Collection[str], cpu: str) -> tuple[bytes, str]:
     """Return an object file of all of that, and the anchor's name."""
     module = linked(bitcodes, checks, keep)
-    made_of = blake2b(repr((sorted(keep), cpu, *map(digest_of, bitcodes), *checks)).encode(), digest_size=16)
-    anchor = f"{ANCHOR}{made_of.hexdigest()}"
+    anchor = f"{ANCHOR}{blake2b(module.as_bitcode() + cpu.encode(), digest_size=16).hexdigest()}"
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.linkage not in _OWN:
             value.visibility = "hidden"
@@ -155,7 +156,7 @@ def _target_machine(cpu: str) -> Any:
     )
 
 
-def _linked(program: str, code: bytes) -> bytes:
+def _linked(program: str, code: bytes, meanwhile: Callable[[], object]) -> bytes:
     """Have a linker make a shared object of an object file. It sees no library, so nothing is bound to one.
 
     Raises ImageError.
@@ -170,11 +171,14 @@ def _linked(program: str, code: bytes) -> bytes:
         command, nothing = [program, *options, "-o", result, source], subprocess.DEVNULL
         try:
             # The user's own linker, and files of ours.
-            done = subprocess.run(  # noqa: S603
-                command, stdin=nothing, stdout=nothing, stderr=subprocess.PIPE, text=True, timeout=_TIMEOUT, check=False
-            )
-            if done.returncode:
-                raise ImageError(f"{program} failed: {_last_line(done.stderr)}")
+            with subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=subprocess.PIPE, text=True) as running:  # noqa: S603
+                try:
+                    meanwhile()
+                    _said, errors = running.communicate(timeout=_TIMEOUT)
+                finally:
+                    running.kill()
+            if running.returncode:
+                raise ImageError(f"{program} failed: {_last_line(errors)}")
             with open(result, "rb") as file:
                 return file.read()
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -69,15 +69,20 @@ def made(name: str, functions: Mapping[str, manifests.Function], codes: Codes, c
         built = _variants(name, cpus, bitcodes, linked, kept)
         variants = tuple(each for each, _code in built)
         return MachineCode(checked, None, None, variants[-1].image, variants, tuple(code for _each, code in built))
+
+    @functools.cache
+    def emitted() -> tuple[bytes | None, bytes | None]:
+        return _memo() if unpickles else None, _emitted(checks) if checks else None
+
     try:
-        made = image.build(bitcodes, linked, kept)
+        made = image.build(bitcodes, linked, kept, meanwhile=emitted)
     except ImageError as error:
         _log.info("%s is published without an image: %s", name, error)
-    else:
-        return MachineCode(checked, None, None, made.facts, (), (made.code,))
-    memo, compiled = _memo() if unpickles else None, _emitted(checks) if checks else None
-    files = tuple(each for each in (memo, compiled) if each is not None)
-    return MachineCode(checked, _object(memo), _object(compiled, called), None, (), files)
+        made = None
+    memo, compiled = emitted()
+    files = tuple(each for each in (memo, compiled, None if made is None else made.code) if each is not None)
+    facts = None if made is None else made.facts
+    return MachineCode(checked, _object(memo), _object(compiled, called), facts, (), files)
 
 
 def _variants(
