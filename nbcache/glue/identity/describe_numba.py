@@ -51,7 +51,7 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
     if dispatcher.targetoptions is not dispatcher._compiler.targetoptions:
         describe_options(node, dispatcher, "for inlining: ")
     node.edge("pipeline", pipeline)
-    _describe_class_of(node, dispatcher)
+    _describe_class_of(node, dispatcher, looked_at=not compiled)
     if not compiled:
         from nbcache.glue.identity.attributes import attributes_of_any, describe_attributes
 
@@ -75,14 +75,35 @@ _COMPILER = (
 """What a dispatcher compiles, and how, is in an object that it keeps."""
 
 
-def _describe_class_of(node: Node, dispatcher: object) -> None:
-    """The class of a dispatcher.  Raises Unidentifiable for somebody's own, which may compile as it likes."""
+def _describe_class_of(node: Node, dispatcher: object, *, looked_at: bool) -> None:
+    """The class of a dispatcher.  Raises Unidentifiable for somebody's own, which may compile as it likes.
+
+    One that only says where Numba keeps code compiles as its base does. *looked_at*: by more than the compiler.
+    """
     cls = type(dispatcher)
     node.watch_attribute(weakref.proxy(dispatcher), "__class__", cls)
-    name = toolchain_name(cls)
+    base, name = cls, toolchain_name(cls)
+    while name is None and _only_keeps(base):
+        node.watch_size(vars(base))
+        if looked_at:
+            node.edge("its class", base)
+        (base,) = base.__bases__
+        name = toolchain_name(base)
     if name is None:
         raise Unidentifiable(OTHER_DISPATCHER.format(cls=cls))
     node.part("class", name.encode(), name)
+
+
+def _only_keeps(cls: type) -> bool:
+    """Whether a class of dispatchers differs from its one base in nothing but where Numba keeps code."""
+    return len(cls.__bases__) == 1 and type(cls) is type(Dispatcher) and vars(cls).keys() <= _KEEPING
+
+
+_KEEPING = frozenset({
+    "enable_caching", "__module__", "__doc__", "__firstlineno__", "__static_attributes__", "__abstractmethods__",
+    "_abc_impl",
+})  # fmt: skip
+"""Members that say nothing of what is compiled: which cache Numba asks is nbcache's matter."""
 
 
 OTHER_DISPATCHER = "a dispatcher of the class {cls.__module__}.{cls.__qualname__}, which isn't Numba's own"

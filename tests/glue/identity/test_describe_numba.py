@@ -9,6 +9,7 @@ import textwrap
 import numpy as np
 import pytest
 from numba import njit, types
+from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 
 from nbcache.glue.identity.node import Unidentifiable
@@ -27,7 +28,20 @@ class Foreign:
 
 
 class Sub(CPUDispatcher):
-    pass
+    def typeof_pyval(self, val):
+        return super().typeof_pyval(val)
+
+
+class Below(Sub):
+    def enable_caching(self):
+        pass
+
+
+class Keeping(CPUDispatcher):
+    """Says where its code is kept, as libraries do that have their own key for Numba's files."""
+
+    def enable_caching(self):
+        self._cache = FunctionCache(self.py_func)
 
 
 def caller(dispatcher):
@@ -42,12 +56,27 @@ def body(k):
     return scope["g"]
 
 
-@pytest.mark.parametrize("make", [Foreign, Sub])
+@pytest.mark.parametrize("make", [Foreign, Sub, Below])
 def test_a_dispatcher_that_is_not_numbas_own_is_refused(digest, make):
     with pytest.raises(
         Unidentifiable, match=rf"a dispatcher of the class .*\.{make.__name__}, which isn't Numba's own"
     ):
         digest(caller(make(body(1))))
+
+
+def test_one_that_only_says_where_its_code_is_kept_is_known_by_its_function(digest):
+    known = digest(caller(Keeping(body(1))))
+    assert digest(caller(Keeping(body(1)))) == known
+    assert digest(caller(Keeping(body(2)))) != known
+
+
+def test_what_is_set_on_its_class_later_counts(digest):
+    cls = type("Keeping", (Keeping,), {})
+    function = caller(cls(body(1)))
+    digest(function)
+    cls.targetdescr = CPUDispatcher.targetdescr
+    with pytest.raises(Unidentifiable, match="which isn't Numba's own"):
+        digest(function)
 
 
 @pytest.mark.parametrize("value", ["a text", 12345, True])
