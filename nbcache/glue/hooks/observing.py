@@ -11,6 +11,7 @@ import hashlib
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -388,6 +389,10 @@ def _ask_once_more(template: Any, args: Any, kws: Any) -> None:
         chooser(*first, *args, **kws)
 
 
+_of_the_caller = attrgetter("fastmath", "enable_boundscheck", "enable_debuginfo", "auto_parallel")
+"""What a subroutine has from whoever has it compiled, though Numba's key of it doesn't say so."""
+
+
 def subroutines(original: Any, session: Session) -> Any:
     """`BaseContext.compile_subroutine`, which keeps what it has compiled for the next caller."""
 
@@ -395,10 +400,12 @@ def subroutines(original: Any, session: Session) -> Any:
         frame = session.frames.top()
         if frame is None:
             return original(self, *args, **named)
-        kept = self.cached_internal_func
+        kept, code = self.cached_internal_func, (args[1] if len(args) > 1 else named["impl"]).__code__
         for key, made in list(kept.items()):
             if own_attributes.CONSULTED not in vars(made.library) and is_toolchain_file(key[0].co_filename):
                 del kept[key]  # compiled when nobody noted what was asked for: once more, from the same text
+            elif key[0] == code and _of_the_caller(made.target_context) != _of_the_caller(self):
+                del kept[key]  # for another one's options: who loads it in another process may have none of these
         before = set(map(id, kept.values()))
         with _part(session, frame) as part:
             cres = original(self, *args, **named)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.asked_names import Ask
     from nbcache.glue.identity.counterparts import Reach
 
-KEY_VERSION = 14
+KEY_VERSION = 15
 """Raised, once for a release, when what a key covers or how it is computed changes. 0.2.0 had 3."""
 
 

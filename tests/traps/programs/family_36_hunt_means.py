@@ -323,7 +323,31 @@ _ITEMS = {
     """)
 }
 
+_SUBROUTINES = {
+    "main.py": main("""
+    import sys
+
+    @njit(fastmath=True)
+    def fast(z, w, x):
+        return z ** w, np.power(x, 3), np.sqrt(z), np.tan(z)
+
+    @njit
+    def exact(z, w, x):
+        return z ** w, np.power(x, 3), np.sqrt(z), np.tan(z)
+
+    for word in sys.argv[1:]:
+        for z in (complex("nan+1j"), complex("inf-nanj"), complex("-inf+0j"), complex(1, -0.0)):
+            show(word, globals()[word], z, 1 + 2j, float("nan"))
+    """)
+}
+
 PROGRAMS = (
+    trap(
+        "hunt-subroutine-made-for-fast-math",
+        36,
+        Step(files=_SUBROUTINES, argv=("main.py", "fast", "exact")),
+        Step(argv=("main.py", "exact")),
+    ),
     trap("hunt-sizes-after-an-edit-above", 36, _SIZES, replaced(_SIZES, "main.py", ("@njit(par", "#\n#\n@njit(par"))),
     trap("hunt-sizes-in-another-checkout", 36, _SIZES, Step(copy="second"), differs=False),
     trap("hunt-sizes-of-twins", 36, _TWINS, Step(), differs=False, cold=True),
