@@ -6,8 +6,8 @@
     python tests/packages/run.py --together      # all, in an environment that holds them all and what extends Numba
 
 Without ``--python`` a virtual environment is made and the packages are installed into it from the registry. For each
-package it prints whether the outputs are identical; the wall times [s]; how many look-ups of the warm process were hits;
-what was compiled there (``NBCACHE_COUNT``: Numba's compile events, runs of its compiler, runs of LLVM), by name, and
+package it prints whether the outputs are identical; the wall times [s], and the processor times, which other work on the
+machine doesn't change; how many look-ups of the warm process were hits; what was compiled there (``NBCACHE_COUNT``: Numba's compile events, runs of its compiler, runs of LLVM), by name, and
 the reasons; then all of it as a table for the README. Exit status 1 when outputs differ or anything was compiled. With
 ``NBTEST_CHECK=all`` (nbtest.hitcheck) hits are compiled all the same, and it is 1 when one is compiled to something else.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -96,6 +97,12 @@ def version(python: str, distribution: str) -> str:
     return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
 
+def _processor_time() -> float:
+    """Return the processor time [s] of our children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @dataclass
 class Row:
     """A line of the README's table; times [s]."""
@@ -145,9 +152,13 @@ HEAD = """\
 class Runner:
     """Runs one package's script in its several ways under ``scratch``."""
 
+    processor: dict[str, float]
+    """Label of a run -> processor time [s] of its processes."""
+
     def __init__(self, name: str, python: str, scratch: Path) -> None:
         self.name, self.python, self.scratch = name, python, scratch
         self.store = scratch / "store"
+        self.processor = {}
         scratch.mkdir(parents=True, exist_ok=True)
         self.site = proc.installed(Path(tempfile.mkdtemp(prefix="site-", dir=scratch)))
         self.settings = {
@@ -167,7 +178,9 @@ class Runner:
         counts = Path(tempfile.mkdtemp(prefix=f"{label}-", dir=self.scratch))
         cache = str(own or counts / "numba-cache")
         extra = {"NBCACHE_COUNT": str(counts), "NUMBA_CACHE_DIR": cache, **self.settings, **(settings or {})}
+        before = _processor_time()
         outcome = proc.run([HERE / "scripts" / f"run_{self.name}.py"], store, extra, timeout=1800, python=self.python)
+        self.processor[label] = _processor_time() - before
         (self.scratch / f"{label}.out").write_text(outcome.stdout + outcome.stderr, encoding="utf-8")
         return outcome, count_record.read(str(counts))
 
@@ -211,6 +224,7 @@ class Runner:
         print(
             f"{self.name:12} identical {row.identical}  status {plain.status}/{cold.status}/{warm.status}  "
             f"plain {row.plain:.1f} s  own {row.own:.1f} s  cold {row.cold:.1f} s  warm {row.warm:.1f} s  "
+            f"processor {' / '.join(f'{seconds:.1f}' for seconds in self.processor.values())} s  "
             f"hits {row.hits} of {row.lookups}  compiled: plain {count_record.totals(by_plain)}, warm {row.compiled}",
             flush=True,
         )
