@@ -352,6 +352,9 @@ def loaded_whole(original: Any, session: Session) -> Any:
 
     def load_additional_registries(self: Any) -> None:
         session.maker.fill = None
+        # Before Numba's own is read, as in plain Numba: a hit may come here, in a chooser, while they still wait.
+        if session.maker.installed.waiting:
+            session.maker.installed.load()
         load()
         with suppressed(Exception):
             from nbcache.glue.hooks import linear_algebra, registry_order  # as above

@@ -394,3 +394,42 @@ def test_a_package_that_changed_is_loaded_again(place):
     place.extend(init="pass  # another")
     assert place.run() == "2 2 [] True\n"
     assert place.run() == "2 2 [] False\n"
+
+
+ASKED_FIRST = """
+import operator
+from numba.core.typing import templates
+@templates.infer_global(operator.getitem)
+class Derived(templates.AbstractTemplate):
+    def generic(self, args, kws):
+        return None
+"""
+LOOKING_AT_CONTEXT = """
+from numba import njit, types
+from numba.extending import lower_builtin, type_callable
+import events
+def mine(x):
+    return x
+@type_callable(mine)
+def typed(context):
+    def typer(x):
+        return None if context.can_convert(x, x) is None else x
+    return typer
+@lower_builtin(mine, types.Any)
+def lowered(context, builder, sig, args):
+    return args[0]
+@njit
+def f(x):
+    return mine(x) * 2
+@njit
+def g(several, i):
+    return several[i]
+print(f(1), g((1, 2), 1), events.seen)
+"""
+
+
+def test_it_is_loaded_before_a_chooser_has_numba_filled(place):
+    """It stands before Numba's own for tuples then, as in the process that compiled."""
+    place.install(ASKED_FIRST)
+    assert place.run(LOOKING_AT_CONTEXT) == "2 2 ['f', 'g']\n"
+    assert place.run(LOOKING_AT_CONTEXT) == "2 2 []\n"
