@@ -276,12 +276,12 @@ class Looking:
     @contextmanager
     def steady(self) -> Iterator[None]:
         """While this is entered nothing changes, but for what a walk may run: see `walking`."""
-        outermost, self._is_steady = not self._is_steady, True
+        before, self._is_steady = self._is_steady, True
         try:
             yield
         finally:
-            if outermost:
-                self._is_steady = False
+            self._is_steady = before
+            if not before:
                 self.again()
 
     @contextmanager
@@ -290,12 +290,11 @@ class Looking:
 
         That may have changed anything.
         """
-        outermost, self._is_walking = not self._is_walking, True
+        before, self._is_walking = self._is_walking, True
         try:
             yield
         finally:
-            if outermost:
-                self._is_walking = False
+            self._is_walking = before
 
 
 Members: TypeAlias = "tuple[dict[int, tuple[object, bytes, Scope]], ...]"
