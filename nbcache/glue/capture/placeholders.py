@@ -15,6 +15,8 @@ matches.  So while a frame is open such things are pickled as *tokens*: calls of
   as itself; so does `_as_pickled`, when an entry is loaded. A name alone won't do: a test may have put
   another class there, and a loader of plug-ins leaves its modules out of ``sys.modules``.
 * ``address``: the address of a reachable object (addresses.py).
+* ``type``: one of somebody's that the function takes, or that such a one is made of: the how many-th. What others
+  keep in their types grows while they are asked.
 * ``value``: whatever this variable of that function holds, a list that ``objmode`` appends to, say.
 
 Tokens are found in an object by their spelling, so an entry carries the definitions of exactly
@@ -273,6 +275,19 @@ def live_value(frame: Frame, obj: object, name: str = "") -> Recalled:
     return Recalled(_new_token(frame, ("value", reference, live.kind, live.variable), live))
 
 
+def live_type(frame: Frame, typ: object) -> tuple[str, str] | None:
+    """The token to pickle for a type that is among those of the arguments; None for another one."""
+    found = () if frame.reach is None else frame.reach.types
+    position = next((position for position, each in enumerate(found) if each is typ), None)
+    if position is None:
+        return None
+    known = frame.references.get(id(typ))
+    if known is None:
+        token = _new_token(frame, ("type", position), typ)
+        known = frame.references[id(typ)] = (token, ""), typ
+    return known[0]
+
+
 def live_address(frame: Frame, value: int) -> str | None:
     """The symbol to use for a variable that holds the address *value*; None when it is nobody's."""
     known = frame.addresses.get(value)
@@ -415,6 +430,8 @@ def _resolve(definition: Definition, reach: Any) -> Any:
         _, reference, name = definition
         found = _called(name) if reference is None else reach().referent(reference)
         return _as_pickled(found, _name_that_leads_to(found))
+    if kind == "type":
+        return reach().types[definition[1]]
     if kind == "value":
         _, reference, where, variable = definition
         try:

@@ -166,8 +166,8 @@ class Packed:
 class Asked(Record):
     """What an entry says of Numba's registries, ahead of everything that can only be read where it is right.
 
-    ``names``, ``snapshot``, ``unread`` and ``declined`` as in `Consulted`; ``asks``: pickled, b"" if nobody's chooser
-    was asked; ``ran``: digest and names of what ran.
+    ``names``, ``snapshot``, ``unread``, ``declined`` and ``after`` as in `Consulted`; ``asks``: pickled, b"" if
+    nobody's chooser was asked; ``ran``: digest and names of what ran.
     """
 
     names: bytes
@@ -176,11 +176,14 @@ class Asked(Record):
     unread: bytes = b""
     ran: tuple[bytes, tuple[str, ...]] = (b"", ())
     declined: bytes = b""
+    after: bytes = b""
 
     def consulted(self, asks: tuple[Ask, ...], unit: Unit) -> Consulted:
         """The same as a compilation in this process would have it."""
         generation = unit.maker.extensions.generation
-        return Consulted.of_an_entry(self.names, self.snapshot, asks, self.unread, self.ran, self.declined, generation)
+        return Consulted.of_an_entry(
+            self.names, self.snapshot, asks, self.unread, self.ran, self.declined, self.after, generation
+        )
 
 
 Read = Callable[[str], "bytes | None"]

@@ -81,7 +81,7 @@ def pack(unit: Unit, frame: Frame, cres: Any, owners: Mapping[str, str], uses: U
     module = str(library._final_module)
     try:
         meta = _meta_of(unit, frame, cres, owners, uses, is_exact=targets.is_exact(module))
-        data = dumps(meta.packed(), frame)
+        data = dumps(meta.packed(), frame, for_entry=True)
         asked = _asked(frame)
     except Unstorable:
         raise
@@ -119,7 +119,7 @@ def pack_request(unit: Unit, frame: Frame, request: LiteralsRequested, uses: Use
     _refuse_hidden_loops(unit, frame)
     try:
         meta = LiteralsMeta(request, uses, diagnostics.pack(frame), frame.consulted)
-        data = dumps(meta.packed(), frame)
+        data = dumps(meta.packed(), frame, for_entry=True)
         asked = _asked(frame)
     except Exception as exc:
         let_pass(exc)
@@ -175,9 +175,9 @@ def _sections(
 
 def _asked(frame: Frame) -> Asked:
     consulted = frame.consulted
-    asks = dumps(tuple(consulted.asks), frame) if consulted.asks else b""
+    asks = dumps(tuple(consulted.asks), frame, for_entry=True) if consulted.asks else b""
     ran = consulted.ran_digest, tuple(sorted(consulted.ran))
-    return Asked(consulted.packed, consulted.snapshot, asks, consulted.unread, ran, consulted.declined)
+    return Asked(consulted.packed, consulted.snapshot, asks, consulted.unread, ran, consulted.declined, consulted.after)
 
 
 def encoded(

@@ -37,9 +37,10 @@ from nbcache.passing_exceptions import let_pass
 class TokenPickler(NumbaPickler):
     """Numba's pickler, with tokens for what must not come back as a copy."""
 
-    def __init__(self, file: io.BytesIO, frame: Frame) -> None:
+    def __init__(self, file: io.BytesIO, frame: Frame, *, for_entry: bool = False) -> None:
         super().__init__(file, protocol=4)
         self._frame = frame
+        self._for_entry = for_entry
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, DEFINITIONS):
@@ -59,6 +60,8 @@ class TokenPickler(NumbaPickler):
             return self._function(obj)
         elif isinstance(obj, Type) and name_of(obj) is not None:
             return type_called, (name_of(obj),)
+        elif self._is_somebodys_type(obj) and (reference := placeholders.live_type(self._frame, obj)) is not None:
+            return placeholders.recall, reference
         elif isinstance(obj, _VIEWS_OF_DICTIONARIES):
             # Its iterator's type refers to it, and Numba compares types that it has made half.
             return type(obj), (obj.parent,)
@@ -71,6 +74,10 @@ class TokenPickler(NumbaPickler):
         elif isinstance(obj, Type) and type(obj) not in copyreg.dispatch_table:
             return _reduced(obj)
         return super().reducer_override(obj)
+
+    def _is_somebodys_type(self, obj: Any) -> bool:
+        """Whether a type may hold what its owner fills in while it compiles; in code are copies, as without a cache."""
+        return self._for_entry and isinstance(obj, Type) and not is_toolchain_definition(type(obj))
 
     def _method(self, obj: Any) -> Any:
         """A method of a type refers to the context it was resolved in, and is resolved again where it is needed."""
@@ -282,8 +289,8 @@ def _come_back(args: tuple[Type, ...], frame: Frame) -> bool:
         frame.taint = taint
 
 
-def dumps(obj: object, frame: Frame) -> bytes:
-    """Pickle *obj* for use in any process that can resolve *frame*'s tokens."""
+def dumps(obj: object, frame: Frame, *, for_entry: bool = False) -> bytes:
+    """Pickle *obj* for use in any process that can resolve *frame*'s tokens; *for_entry*: not in code."""
     with io.BytesIO() as file:
-        TokenPickler(file, frame).dump(obj)
+        TokenPickler(file, frame, for_entry=for_entry).dump(obj)
         return file.getvalue()

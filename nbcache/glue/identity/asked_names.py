@@ -79,11 +79,12 @@ class Consulted:
     ``ran``: the functions of installed packages that ran, by name, and ``codes`` by their code as long as
     it is going on; ``ran_digest``: identifies them, b"" if there are none; ``blind``: whether something ran that nobody
     noted; ``caveats``: what was warned of; ``declined``: identifies the installed packages with ``numba_extensions``,
-    b"" unless all that others had registered for its names was asked and had nothing to say.
+    b"" unless all that others had registered for its names was asked and had nothing to say; ``after``: identifies what
+    was filled in meanwhile, in answers and in the types of the arguments, b"" if nothing was.
     """
 
     __slots__ = (
-        "asked_at", "asks", "blind", "caveats", "codes", "conflict", "declined", "packed", "ran", "ran_digest",
+        "after", "asked_at", "asks", "blind", "caveats", "codes", "conflict", "declined", "packed", "ran", "ran_digest",
         "snapshot", "unread",
     )  # fmt: skip
 
@@ -101,6 +102,7 @@ class Consulted:
         self.ran: set[str] = set()
         self.ran_digest = b""
         self.declined = b""
+        self.after = b""
 
     @property
     def names(self) -> set[bytes]:
@@ -160,6 +162,7 @@ class Consulted:
         unread: bytes,
         ran: tuple[bytes, tuple[str, ...]],
         declined: bytes,
+        after: bytes,
         generation: int,
     ) -> Consulted:
         """What an entry says, agreed upon by this process when its registries were of *generation*."""
@@ -172,6 +175,7 @@ class Consulted:
         consulted.ran_digest, places = ran
         consulted.ran = set(places)
         consulted.declined = declined
+        consulted.after = after
         return consulted
 
 

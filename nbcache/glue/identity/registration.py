@@ -228,9 +228,31 @@ def identified(template: Any) -> Iterator[object]:
     options = [(name, value) for name, value in _options(template) if type(value) not in _PLAIN]
     if options:
         yield options
+    # Somebody's own kind of template, from which Numba derives this one.
+    yield from (members for base in template.__mro__[1:] if (members := _members_of(base)))
     inline = getattr(template, "_inline", None)
     if inline is not None and not (inline.is_never_inline or inline.is_always_inline):
         yield inline.value
+
+
+def _members_of(base: type) -> list[object]:
+    """What somebody has written into a class of templates; nothing for one of Numba's."""
+    if is_toolchain_definition(base):
+        return []
+    return [part for name, member in sorted(vars(base).items()) for part in (name, getattr(member, "__func__", member))
+            if not name.startswith("__") or isinstance(member, FunctionType)]  # fmt: skip
+
+
+def is_made_by_a_template(implementation: Any) -> bool:
+    """Whether a template registers this lowering function itself, for itself, when it is first used.
+
+    That adds nothing to the template, which counts with all that it could register.
+    """
+    if not isinstance(implementation, FunctionType) or "<locals>" not in implementation.__qualname__:
+        return False
+    classes = [each for each in cell_values(implementation) if isinstance(each, type)]
+    bases = [base for cls in classes if templates._TemplateTargetHelperMixin in cls.__mro__ for base in cls.__mro__]
+    return any(implementation.__qualname__.startswith(f"{base.__qualname__}.") for base in bases)
 
 
 def _is_foreign_registration(registered: Any) -> bool:
@@ -258,6 +280,8 @@ def _is_foreign_registration(registered: Any) -> bool:
 
 def is_others(registered: Any, key: object = None, signature: Iterable[Any] | None = ()) -> bool:
     """Whether a registration concerns anybody: something of others is registered, or it is for something of theirs."""
+    if is_made_by_a_template(registered):
+        return False
     if _is_foreign_registration(registered):
         return True
     # Numba's templates register something themselves when they are first used, which adds nothing to them.

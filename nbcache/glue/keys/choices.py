@@ -17,13 +17,14 @@ import functools
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
+from numba.core.types.abstract import Type
 from numba.core.typing import templates
 
 from nbcache.glue import own_attributes
@@ -34,6 +35,7 @@ from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.differences import changed
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.node import ANYTHING, Scope, Unidentifiable
+from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.registration import chooser_of, foreign_parts, is_asked
 from nbcache.glue.identity.registrations import ExtensionIndex
 from nbcache.passing_exceptions import let_pass
@@ -276,10 +278,10 @@ class Choices:
             return REFUSED if answer is _REFUSAL else NO_ANSWER
         if answer.known is None or not answer.known[1].unchanged():
             answer.known = self._maker.engine.scoped_for_good(answer.root)
+        asked = (*args, *(typ for _name, typ in kws))
         content = answer.known[0]
         for typ in answer.types:
-            content += self._maker.type_digest(typ)
-        asked = (*args, *(typ for _name, typ in kws))
+            content += self._type_among(typ, asked)
         opened = [typ for typ in asked if self._maker.type_scoped(typ)[1] is not None] if answer.runs else []
         if opened:
             names = {name for scope in answer.known[1].all() for some in scope.names for name in some}
@@ -296,6 +298,28 @@ class Choices:
             content += self._maker.engine.together((answer.root, *asked))
         return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
 
+    def _type_among(self, typ: Any, asked: tuple[Any, ...]) -> bytes:
+        """Identity of a type in an answer: what it has of those *asked* about counts by their places.
+
+        These count where they come from, at that moment; what others keep in a type of theirs grows meanwhile.
+        """
+        digest, scope = self._maker.type_scoped(typ)
+        if scope is None:
+            return digest
+        places = {id(each): f"question {place}" for place, each in enumerate(asked)}
+
+        def made_of(part: Any) -> Any:
+            if id(part) in places:
+                return places[id(part)]
+            if type(part) in {tuple, list}:
+                return [made_of(each) for each in part]
+            if not isinstance(part, Type) or is_toolchain_module(type(part).__module__):
+                return part
+            parts = {name: value for name, value in vars(part).items() if name != "_code"}
+            return [type(part), {name: made_of(value) for name, value in sorted(parts.items())}]
+
+        return self._maker.engine.digest(["type", made_of(typ)])
+
     def _answered(self, ask: Ask) -> tuple[Any, Answer | None]:
         """Who was asked, and what the answer was in this process, if there was one."""
         template = self._maker.extensions.at((ask.name, ask.position))
@@ -311,6 +335,15 @@ class Choices:
             return "" if self._digest(known, ask.args, ask.kws) == ask.answer else changed(before)
         except Unidentifiable as exc:
             return f"{changed(before)} ({exc})"
+
+    def now(self, asks: Iterable[Ask]) -> bytes:
+        """What identifies all that was answered in this process, as it is now.  Raises Unidentifiable."""
+        hasher = hashlib.blake2b(digest_size=32)
+        for ask in asks:
+            _template, known = self._answered(ask)
+            if known is not None and not known.again:
+                hasher.update(self._digest(known, ask.args, ask.kws))
+        return hasher.digest()
 
     def scope(self, ask: Ask) -> Scope | None:
         """What was read to identify what was chosen; None if nothing was."""

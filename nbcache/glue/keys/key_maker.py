@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
 import sys
 import weakref
@@ -170,7 +171,10 @@ class KeyMaker:
         self.end_part(consulted)
         index.refresh()
         if not consulted.conflict:
-            consulted.conflict = next(filter(None, map(self.choices.change, consulted.asks)), "")
+            try:
+                consulted.after = self._after(frame.unit, consulted)
+            except Unidentifiable as exc:
+                consulted.conflict = str(exc)
         current = {}
         # With what can't become an entry nothing is compared; to identify half of a package for it takes seconds.
         names = index.relevant_among(consulted.names) if not consulted.conflict else ()
@@ -193,6 +197,20 @@ class KeyMaker:
                 consulted.declined = self.installed.edition if self._declined(frame) else b""
             except Unidentifiable as exc:
                 consulted.conflict = str(exc)
+
+    def _after(self, unit: Any, consulted: Consulted) -> bytes:
+        """What identifies what was filled in while a unit was compiled: b"" if nothing was.  Raises Unidentifiable.
+
+        Choosers do that, in the types that they are asked about and in what they chose before, and do it again when
+        they are asked again. Where somebody else has done it, a hit comes out at something else.
+        """
+        if any(map(self.choices.change, consulted.asks)) or (unit is not None and unit.types_now() != unit.types_then):
+            return self._now(unit, consulted)
+        return b""
+
+    def _now(self, unit: Any, consulted: Consulted) -> bytes:
+        content = self.choices.now(consulted.asks) if consulted.asks else b""
+        return content + hashlib.blake2b(b"" if unit is None else unit.types_now(), digest_size=32).digest()
 
     def _declined(self, frame: Frame) -> bool:
         """Whether all that others have registered for it was asked, or would have been, and had nothing to say."""
@@ -222,6 +240,12 @@ class KeyMaker:
             try:
                 if self.engine.digest(self._looked_at(unit, consulted)) != consulted.unread:
                     return "a class or function of its is another now, which what is registered with Numba may read"
+            except Unidentifiable as exc:
+                return f"it depends on {exc}"
+        if consulted.after:
+            try:
+                if self._now(unit, consulted) != consulted.after:
+                    return "what was filled in while it was compiled isn't filled in here, or otherwise"
             except Unidentifiable as exc:
                 return f"it depends on {exc}"
         if not unit.is_parallel and self.hides_loops(consulted):

@@ -73,6 +73,8 @@ class Unit:
         self.scopes: list[Scope] = []
         """What was read to identify it and the types that it takes."""
         """What was read to know that, while the unit is compiled."""
+        self.types_then = b""
+        """The identity of the types that it takes, when its key was made."""
         self._hands_on = False
         self.of_the_past = False
         self.bound: Collection[str] = ()
@@ -180,6 +182,7 @@ class Unit:
             parts.append((f"type of argument {i}", digest))
             if scope is not None:
                 open_types.append((typ, scope))
+        self.types_then = b"".join(digest for _label, digest in parts[-len(self.args) :]) if self.args else b""
         parts.append(("type of the result", b"" if self.return_type is None else maker.type_digest(self.return_type)))
         self.content = self._content()
         self.scopes = [*(scope for _typ, scope in open_types), self._scope]  # type: ignore[list-item]
@@ -190,6 +193,10 @@ class Unit:
             parts.append(("what is read off modules that are passed on", together))
         parts.append(("which of two that are alike is meant", maker.engine.sharing(self.owner, open_types)))
         return parts
+
+    def types_now(self) -> bytes:
+        """As `types_then`, now.  Raises Unidentifiable."""
+        return b"".join(map(self.maker.type_digest, self.args)) if self.types_then else b""
 
     @property
     def ends(self) -> bool:
@@ -240,7 +247,7 @@ class Unit:
 
             nodes = {id(node.obj): node for node in self._all_nodes()}
             beyond = (lambda: self.maker.nodes_registered(self.registered)) if self.registered else None
-            self._reach = Reach(nodes.values(), beyond, lambda: self.maker.nodes_chosen(self.asks))
+            self._reach = Reach(nodes.values(), beyond, lambda: self.maker.nodes_chosen(self.asks), self.args)
         return self._reach
 
     def unread(self, *, stubs: bool) -> list[object]:

@@ -1,0 +1,146 @@
+"""Types of a program's own that hold something which is filled in while a function is compiled."""
+
+from nbtest import proc
+
+COMMON = """
+import json
+from numba import njit, types
+from numba.core import event
+from numba.extending import lower_builtin, models, overload, register_model, type_callable, typeof_impl, unbox
+from numba.extending import NativeValue
+
+listener = event.RecordingListener()
+event.register("numba:compile", listener)
+
+class Value:
+    pass
+
+class ValueType(types.Type):
+    def __init__(self):
+        self.known = {}
+        super().__init__(name="Value")
+
+the_type = ValueType()
+register_model(ValueType)(models.OpaqueModel)
+typeof_impl.register(Value)(lambda value, context: the_type)
+
+@unbox(ValueType)
+def unbox_value(typ, obj, c):
+    return NativeValue(c.context.get_dummy_value())
+"""
+BY_LOWERING = (
+    COMMON
+    + """
+def touch(x):
+    pass
+
+@type_callable(touch)
+def type_touch(context):
+    return lambda x: types.int64 if isinstance(x, ValueType) else None
+
+@lower_builtin(touch, ValueType)
+def lower_touch(context, builder, sig, args):
+    sig.args[0].known.setdefault("touched", 1)
+    return context.get_constant(types.int64, 5)
+
+def many(x):
+    pass
+
+@overload(many)
+def choose_many(x):
+    n = len(x.known)
+    return lambda x: n
+
+@njit
+def f(x):
+    return touch(x)
+
+@njit
+def g(x):
+    return many(x)
+
+print(json.dumps([f(Value()), g(Value())]))
+"""
+)
+BY_A_TEMPLATE = (
+    COMMON
+    + """
+from numba.core.typing.templates import _OverloadAttributeTemplate, make_overload_attribute_template, AbstractTemplate
+from numba.extending import infer_getattr, lower_builtin
+
+class OwnKind(_OverloadAttributeTemplate):
+    is_method = True
+
+    def _init_once(self):
+        cls = type(self)
+
+        @self._get_target_registry("own").lower((cls.key, cls._attr), cls.key, types.VarArg(types.Any))
+        def lowered(context, builder, sig, args):
+            typ = sig.args[0]
+            template = cls._get_function_type(context.typing_context, typ)
+            signature = cls._get_signature(context.typing_context, template, sig.args, {})
+            call = context.get_function(template, signature)
+            context.add_linking_libs(getattr(call, "libs", ()))
+            return call(builder, args)
+
+    def _resolve(self, typ, attr):
+        if self._attr != attr:
+            return None
+
+        class MethodTemplate(AbstractTemplate):
+            key = (self.key, attr)
+            _inline = self._inline
+            _overload_func = staticmethod(self._overload_func)
+            _inline_overloads = self._inline_overloads
+
+            def generic(_, args, kws):
+                template = self._get_function_type(self.context, typ)
+                sig = self._get_signature(self.context, template, (typ, *args), kws)
+                return None if sig is None else sig.as_method()
+
+        return types.BoundFunction(MethodTemplate, typ)
+
+def choose_size(self):
+    return lambda self: 3.0
+
+infer_getattr(make_overload_attribute_template(ValueType, "size", choose_size, base=OwnKind))
+overload(choose_size)(choose_size)
+
+@njit
+def f(x):
+    return x.size()
+
+@njit
+def g(x):
+    return x.size() + 1
+
+print(json.dumps([f(Value()), g(Value()), sum(each.is_start for _time, each in listener.buffer)]))
+"""
+)
+
+
+def said(tmp_path, program, store="store"):
+    (tmp_path / "program.py").write_text(program)
+    outcome = proc.run([tmp_path / "program.py"], store and tmp_path / store, cwd=tmp_path)
+    assert outcome.status == 0, outcome.stderr
+    return outcome.stdout
+
+
+def test_what_lowering_fills_in_is_there_for_who_reads_it_later(tmp_path):
+    plain = said(tmp_path, BY_LOWERING, store=None)
+    assert plain == "[5, 1]\n"
+    assert [said(tmp_path, BY_LOWERING) for _run in range(3)] == [plain] * 3
+
+
+def test_what_a_template_registers_at_its_first_use_adds_nothing_to_it(tmp_path):
+    assert said(tmp_path, BY_A_TEMPLATE) == "[3.0, 4.0, 3]\n"
+    assert said(tmp_path, BY_A_TEMPLATE) == "[3.0, 4.0, 0]\n"
+
+
+def test_what_a_template_of_ones_own_consists_of_counts(tmp_path):
+    assert said(tmp_path, BY_A_TEMPLATE).startswith("[3.0, 4.0, ")
+    other = BY_A_TEMPLATE.replace("call(builder, args)", "builder.fadd(call(builder, args), sig.return_type(2))")
+    other = other.replace("sig.return_type(2)", "context.get_constant(sig.return_type, 2)")
+    plain = said(tmp_path, other, store=None)
+    assert plain.startswith("[5.0, 6.0, ")
+    assert said(tmp_path, other)[:9] == plain[:9]
