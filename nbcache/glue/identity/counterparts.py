@@ -61,7 +61,7 @@ class Reach:
 
     *beyond* yields what it reaches by way of registrations with Numba: large, in some packages, and seldom needed.
     *chosen* yields what is reached from what choosers chose for it, which is known once they were asked.
-    *args*: the types that it takes.
+    *types*: those that it takes and what these are made of, if others made any of them.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class Reach:
         nodes: Iterable[Node],
         beyond: Callable[[], Iterable[Node]] | None = None,
         chosen: Callable[[], Iterable[Node]] = tuple,
-        args: Sequence[object] = (),
+        types: Sequence[object] = (),
     ) -> None:
-        self._args = args
+        self.types = types
         self._beyond = [] if beyond is None else [chosen, beyond]
         self._chosen = chosen
         self._positions: dict[int, int] = {}
@@ -180,13 +180,6 @@ class Reach:
         while self._beyond:
             self._extend()
         return [obj for _digest, obj in self._objects]
-
-    @functools.cached_property
-    def types(self) -> list[Any]:
-        """The types that it takes, and those that these are made of, in a stable order."""
-        from nbcache.glue.identity.attributes import types_in  # few hits were asked about types that grow
-
-        return [*types_in(self._args)]
 
     @functools.cached_property
     def choices(self) -> Reach:

@@ -24,18 +24,16 @@ from typing import Any, Protocol
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
-from numba.core.types.abstract import Type
 from numba.core.typing import templates
 
 from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.identity.asked_names import Ask
-from nbcache.glue.identity.attributes import leads_to_code, types_in
+from nbcache.glue.identity.attributes import leads_to_code, made_of, types_in
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.differences import changed
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.node import ANYTHING, Scope, Unidentifiable
-from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.registration import chooser_of, foreign_parts, is_asked
 from nbcache.glue.identity.registrations import ExtensionIndex
 from nbcache.passing_exceptions import let_pass
@@ -299,26 +297,9 @@ class Choices:
         return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
 
     def _type_among(self, typ: Any, asked: tuple[Any, ...]) -> bytes:
-        """Identity of a type in an answer: what it has of those *asked* about counts by their places.
-
-        These count where they come from, at that moment; what others keep in a type of theirs grows meanwhile.
-        """
+        """Identity of a type in an answer to a question about the types *asked*."""
         digest, scope = self._maker.type_scoped(typ)
-        if scope is None:
-            return digest
-        places = {id(each): f"question {place}" for place, each in enumerate(asked)}
-
-        def made_of(part: Any) -> Any:
-            if id(part) in places:
-                return places[id(part)]
-            if type(part) in {tuple, list}:
-                return [made_of(each) for each in part]
-            if not isinstance(part, Type) or is_toolchain_module(type(part).__module__):
-                return part
-            parts = {name: value for name, value in vars(part).items() if name != "_code"}
-            return [type(part), {name: made_of(value) for name, value in sorted(parts.items())}]
-
-        return self._maker.engine.digest(["type", made_of(typ)])
+        return digest if scope is None else self._maker.engine.digest(made_of(typ, asked))
 
     def _answered(self, ask: Ask) -> tuple[Any, Answer | None]:
         """Who was asked, and what the answer was in this process, if there was one."""

@@ -19,6 +19,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.capture.compilations import Frame, FrameStack
+from nbcache.glue.identity.attributes import types_in
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
@@ -33,6 +34,8 @@ from nbcache.glue.keys.key_parts import CONDITIONS, Part, components_of, key_of_
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from types import FunctionType
+
+    from numba.core.types import Type
 
     from nbcache.glue.identity.asked_names import Ask
     from nbcache.glue.identity.counterparts import Reach
@@ -72,9 +75,10 @@ class Unit:
         self._scope: Scope | None = None
         self.scopes: list[Scope] = []
         """What was read to identify it and the types that it takes."""
-        """What was read to know that, while the unit is compiled."""
         self.types_then = b""
         """The identity of the types that it takes, when its key was made."""
+        self._types: list[Type] = []
+        """What these were made of then, if others made any of them."""
         self._hands_on = False
         self.of_the_past = False
         self.bound: Collection[str] = ()
@@ -182,7 +186,9 @@ class Unit:
             parts.append((f"type of argument {i}", digest))
             if scope is not None:
                 open_types.append((typ, scope))
-        self.types_then = b"".join(digest for _label, digest in parts[-len(self.args) :]) if self.args else b""
+        if self.args and not self.types_then:
+            self.types_then = b"".join(digest for _label, digest in parts[-len(self.args) :])
+            self._types = [*types_in(self.args)] if open_types else []
         parts.append(("type of the result", b"" if self.return_type is None else maker.type_digest(self.return_type)))
         self.content = self._content()
         self.scopes = [*(scope for _typ, scope in open_types), self._scope]  # type: ignore[list-item]
@@ -247,7 +253,7 @@ class Unit:
 
             nodes = {id(node.obj): node for node in self._all_nodes()}
             beyond = (lambda: self.maker.nodes_registered(self.registered)) if self.registered else None
-            self._reach = Reach(nodes.values(), beyond, lambda: self.maker.nodes_chosen(self.asks), self.args)
+            self._reach = Reach(nodes.values(), beyond, lambda: self.maker.nodes_chosen(self.asks), self._types)
         return self._reach
 
     def unread(self, *, stubs: bool) -> list[object]:

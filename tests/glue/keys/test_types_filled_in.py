@@ -117,6 +117,58 @@ def g(x):
 print(json.dumps([f(Value()), g(Value()), sum(each.is_start for _time, each in listener.buffer)]))
 """
 )
+BY_A_CHOOSER = """
+import json
+from numba import njit, types
+from numba.core import event
+from numba.extending import NativeValue, box, models, overload, register_model, typeof_impl, unbox
+
+listener = event.RecordingListener()
+event.register("numba:compile", listener)
+
+class Left:
+    pass
+
+class Right:
+    pass
+
+class OneType(types.Type):
+    def __init__(self, of):
+        self.of = of
+        self.itself = self
+        super().__init__(name=f"One({of.__name__})")
+
+types_of = {Left: OneType(Left), Right: OneType(Right)}
+register_model(OneType)(models.OpaqueModel)
+
+@typeof_impl.register(Left)
+@typeof_impl.register(Right)
+def typeof_one(value, context):
+    return types_of[type(value)]
+
+@unbox(OneType)
+def unbox_one(typ, obj, c):
+    return NativeValue(c.context.get_dummy_value())
+
+@box(OneType)
+def box_one(typ, value, c):
+    return c.pyapi.call_function_objargs(c.pyapi.unserialize(c.pyapi.serialize_object(typ.of)), ())
+
+def later(x, y):
+    pass
+
+@overload(later)
+def choose_later(x, y):
+    if not hasattr(y, "kind"):
+        y.kind = OneType(int)
+    return lambda x, y: x
+
+@njit
+def f(x, y):
+    return later(x, y)
+
+print(json.dumps([type(f(Right(), Left())).__name__, sum(each.is_start for _time, each in listener.buffer)]))
+"""
 
 
 def said(tmp_path, program, store="store"):
@@ -144,3 +196,9 @@ def test_what_a_template_of_ones_own_consists_of_counts(tmp_path):
     plain = said(tmp_path, other, store=None)
     assert plain.startswith("[5.0, 6.0, ")
     assert said(tmp_path, other)[:9] == plain[:9]
+
+
+def test_types_stand_by_the_places_that_they_had_before_anything_was_filled_in(tmp_path):
+    assert said(tmp_path, BY_A_CHOOSER, store=None).startswith('["Right", ')
+    assert said(tmp_path, BY_A_CHOOSER).startswith('["Right", ')
+    assert said(tmp_path, BY_A_CHOOSER) == '["Right", 0]\n'
