@@ -212,4 +212,6 @@ def _compared(expected: Expected, made: bytes | None) -> str:
     if expected.fits and front_end.are_the_same(stored, made):
         return reasons.SAME
     reordered = expected.fits and front_end.are_the_same_in_another_order(stored, made)
-    return reasons.REORDERED if reordered else reasons.DIFFERENT
+    if reordered:
+        return reasons.REORDERED
+    return reasons.RECURSION if expected.fits and front_end.are_recursive(stored, made) else reasons.DIFFERENT

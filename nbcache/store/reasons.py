@@ -42,6 +42,7 @@ SAME: Final = "same"
 REORDERED: Final = "same in another order"
 DIFFERENT: Final = "different"
 NO_DIGEST: Final = "no digest to compare"
+RECURSION: Final = "recursive code, perhaps entered by another of its functions"
 NOT_STORABLE: Final = "what was compiled can't be stored"
 NOT_COMPILED: Final = "compiling it raised an exception"
 PROMISED: Final = "an overload that a loaded function relies on"
@@ -49,7 +50,9 @@ ALONGSIDE: Final = "loaded to look at another entry"
 SHARED: Final = "code that this process had compiled already"
 FOR_A_GPU: Final = "code for a GPU"
 COMPARED: Final = (SAME, REORDERED, DIFFERENT)
-CHECKS: Final = (*COMPARED, NO_DIGEST, NOT_STORABLE, NOT_COMPILED, PROMISED, ALONGSIDE, SHARED, FOR_A_GPU)
+CHECKS: Final = (
+    *COMPARED, NO_DIGEST, RECURSION, NOT_STORABLE, NOT_COMPILED, PROMISED, ALONGSIDE, SHARED, FOR_A_GPU,
+)  # fmt: skip
 """What came of checking a hit (`nbcache.client.checking`): all but the first three say why nothing was compared."""
 INTERNAL: Final = "internal error of nbcache"
 """What went wrong is nbcache's own doing; more may follow."""

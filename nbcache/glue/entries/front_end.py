@@ -8,6 +8,9 @@ What belongs to one process, or one build, is renamed in order of first appearan
 and tokens (:mod:`nbcache.glue.capture.placeholders`). Addresses there are left out: of one type, a callee that was
 loaded has another than one that was compiled. Nothing else is renamed, so constants that differ are a difference.
 
+Of functions that call each other, Numba compiles last the one that was entered first: it calls the others, and they
+call it through a pointer. So one function comes out in two ways, and a section says whether it is such a one.
+
 There are two digests. The first is of the text. Numba goes through sets of names in places, so the order of some
 instructions depends on the seed of Python's hashes: where a generator's variables are saved, or object mode drops
 references. The second one is of the lines in no order, without the names of local variables.
@@ -29,11 +32,15 @@ from nbcache.glue.entries.library import StoredLibrary
 
 SECTION: Final = "ir"
 """The section of an entry that has the digests, behind the version of what they are of."""
-_VERSION: Final = b"\x09"
+_VERSION: Final = b"\x0a"
 """It rises with whatever changes a digest of one and the same code."""
 _SIZE: Final = 16
-_EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in range(1, 3 * _SIZE, _SIZE))
+_EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in (1, 1 + _SIZE, 2 + 2 * _SIZE))
 """Where the digests are in the section: of the text, of its lines, and of the object that was made of it."""
+_IN_RECURSION: Final = 1 + 2 * _SIZE
+"""Where it says whether recursive code is in it that called what was still being compiled."""
+_STILL_COMPILED: Final = ".numba.unresolved$"
+"""What the name begins with by which Numba calls a function that is still being compiled."""
 
 _TOKEN = re.compile(r"nbcache![0-9a-z]{24}\.\d+!")
 _BUILD = re.compile(r"v[12]\d{29,}")
@@ -112,8 +119,9 @@ def note(library: Any, text: str) -> None:
     Text of llvmlite's and of LLVM's differ, so those who compare have to have the same of the two.
     """
     added = _of_wrapper(_nameless(text)) if text.startswith(_WRAPPERS) else _of_text(text)
-    exact, loose = getattr(library, own_attributes.OWN_IR, (b"", b""))
-    setattr(library, own_attributes.OWN_IR, (exact + added[0], loose + added[1]))
+    exact, loose, recursive = getattr(library, own_attributes.OWN_IR, (b"", b"", False))
+    recursive = recursive or _STILL_COMPILED in text
+    setattr(library, own_attributes.OWN_IR, (exact + added[0], loose + added[1], recursive))
 
 
 def _nameless(text: str) -> str:
@@ -147,7 +155,7 @@ def section_of(library: Any, code: bytes) -> bytes | None:
 
 def section_of_request(positions: Iterable[int]) -> bytes:
     """The same for a compilation that came to nothing but a request for literals."""
-    return _VERSION + 2 * _digest([b"literals", *(b"%d" % each for each in positions)]) + _digest([b""])
+    return _VERSION + 2 * _digest([b"literals", *(b"%d" % each for each in positions)]) + b"\0" + _digest([b""])
 
 
 def belongs_to(section: bytes, code: bytes) -> bool:
@@ -163,6 +171,11 @@ def are_the_same(stored: bytes, made: bytes) -> bool:
 def are_the_same_in_another_order(stored: bytes, made: bytes) -> bool:
     """Whether the lines of both are the same."""
     return stored[_LOOSE] == made[_LOOSE]
+
+
+def are_recursive(stored: bytes, made: bytes) -> bool:
+    """Whether both have recursive code in them, which depends on the function that was entered first."""
+    return bool(stored[_IN_RECURSION] and made[_IN_RECURSION])
 
 
 def can_be_compared(*sections: bytes | None) -> bool:
@@ -239,7 +252,7 @@ def _parts(text: str) -> tuple[list[str], list[str]]:
 
 
 def _digests_of(library: Any) -> bytes | None:
-    """The version and both digests of a library with all that is linked into it."""
+    """All but the last of what a section says: of a library with what is linked into it."""
     found: bytes | None = own_attributes.once(library, own_attributes.IR, lambda: _combined(library))
     return found
 
@@ -252,9 +265,11 @@ def _combined(library: Any) -> bytes | None:
     linked = {_digests_of(each) for each in library._linking_libraries}
     if own is None or None in linked:
         return None
+    *own, recursive = own
+    alone = {each for each in linked if each is not None and not each[_IN_RECURSION]}
     both = zip(own, (_EXACT, _LOOSE), strict=True)
-    parts = ([mine, *sorted({each[place] for each in linked if each is not None})] for mine, place in both)
-    return _VERSION + b"".join(map(_digest, parts))
+    parts = ([mine, *sorted({each[place] for each in alone})] for mine, place in both)
+    return _VERSION + b"".join(map(_digest, parts)) + bytes([recursive or len(alone) < len(linked)])
 
 
 def _digest(parts: Iterable[bytes]) -> bytes:

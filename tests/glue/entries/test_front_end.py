@@ -232,6 +232,19 @@ def test_what_is_linked_in_counts_once():
     assert front_end.section_of(library(Library()), b"code") is None
 
 
+def test_recursive_code_may_differ_by_who_was_entered_first():
+    meanwhile, first, same = library(callee=".numba.unresolved$f"), library(callee="f"), library(callee="g")
+    sections = [front_end.section_of(each, b"") for each in (meanwhile, library(meanwhile, callee="f"), first, same)]
+    one, other, neither, different = sections
+    assert not front_end.are_the_same(one, other)
+    assert front_end.are_recursive(one, other)
+    assert not front_end.are_recursive(one, neither)
+    assert not front_end.are_recursive(neither, different)
+    # Who calls one of them has the same code, whichever it was.
+    callers = [front_end.section_of(library(each), b"") for each in (meanwhile, library(meanwhile, callee="f"))]
+    assert front_end.are_the_same(*callers)
+
+
 def test_the_order_of_lines_and_names_of_variables(module):
     section = front_end.section_of(library(text=module), b"code")
     text = module.format(**FIRST).replace('%"x"', '%"y"').replace("%x", "%y").replace("entry:", "B0:")
