@@ -91,7 +91,7 @@ def owner_of(value: int, reach: Reach) -> tuple[Owner, Address] | None:
     if len(found) != 1:
         return None
     ((kind, _id), obj), = found.items()  # fmt: skip
-    return (kind, reach.reference(obj)), Address(value, obj)
+    return (kind, reach.lasting_reference(obj)), Address(value, obj)
 
 
 def _installed(value: int) -> tuple[Owner, Address] | None:

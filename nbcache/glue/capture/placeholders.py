@@ -330,7 +330,9 @@ def definition_for(token: str, reach: Callable[[], Reach]) -> Definition:
         live = _live[token]()
         return ("value", _reference(live.function, reach), live.kind, live.variable)
     if definition[0] == "address" and definition[1][0] not in addresses.NAMED:
-        return ("address", (definition[1][0], _reference(_live[token].owner, reach)))
+        owner = _live[token].owner
+        reference = None if owner is None else reach().lasting_reference(owner)
+        return ("address", (definition[1][0], reference or _reference(owner, reach)))
     return definition
 
 

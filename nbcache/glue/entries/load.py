@@ -169,7 +169,7 @@ def _consult(unit: Unit, asked: Asked, definitions: dict[str, Definition]) -> tu
     held = _bind({token: definitions[token] for token in tokens_in(asked.asks)}, unit)
     consulted = asked.consulted(pickle.loads(asked.asks), unit)  # noqa: S301  of a trusted, checked entry
     _agree(unit, consulted)
-    unit.answered(consulted.asks)
+    unit.answered(consulted.asks, took_more=bool(consulted.after))
     unit.meets(unit.maker.extensions.relevant(asked.names))
     return held, consulted
 

@@ -12,6 +12,7 @@ from nbcache.glue.identity.bytecode import nested_codes, plan_of, variables_of
 from nbcache.glue.identity.marked_packages import Ran
 from nbcache.glue.identity.node import Node, Unresolvable
 from nbcache.glue.identity.only_named import Referred
+from nbcache.glue.identity.ownership import is_toolchain_definition
 from nbcache.passing_exceptions import suppressed
 
 
@@ -203,17 +204,36 @@ class Reach:
         position = self._positions.get(id(obj))
         return None if position is None else (position, self._objects[position][0])
 
+    def lasting_reference(self, obj: object) -> tuple[int, bytes | str] | None:
+        """As `reference`; for what others' types hold, whose content grows while they are asked, type and attribute."""
+        for position, typ in enumerate(self.types):
+            if not is_toolchain_definition(type(typ)):
+                held = next((name for name, value in vars(typ).items() if value is obj), None)
+                if held is not None:
+                    return position, held
+        found: tuple[int, bytes] | None = self.reference(obj)
+        return found
+
     def own_reference(self, obj: object) -> tuple[int, bytes] | None:
         """The same for what is reached from the unit itself, whatever else has been asked for already."""
         position = self._positions.get(id(obj), self._own)
         return None if position >= self._own else (position, self._objects[position][0])
 
-    def referent(self, reference: tuple[int, bytes]) -> object:
+    def referent(self, reference: tuple[int, bytes | str]) -> object:
         """The object that *reference* means here.  Raises Unresolvable."""
         position, digest = reference
+        if isinstance(digest, str):
+            return self._held(position, digest)
         if position < 0:
             return self.choices.referent((-1 - position, digest))
-        return self._referent(reference)
+        return self._referent((position, digest))
+
+    def _held(self, position: int, name: str) -> object:
+        try:
+            return vars(self.types[position])[name]
+        except LookupError as exc:
+            msg = f"no type that it takes has {name} yet"
+            raise Unresolvable(msg) from exc
 
     @_and_beyond
     def _referent(self, reference: tuple[int, bytes]) -> object:

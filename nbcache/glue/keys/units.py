@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 import weakref
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from numba.core import compiler, sigutils
@@ -76,9 +77,8 @@ class Unit:
         self.scopes: list[Scope] = []
         """What was read to identify it and the types that it takes."""
         self.types_then = b""
-        """The identity of the types that it takes, when its key was made."""
         self._types: list[Type] = []
-        """What these were made of then, if others made any of them."""
+        """Of the types that it takes, when its key was made: the identity; what they consist of, if any is others'."""
         self._hands_on = False
         self.of_the_past = False
         self.bound: Collection[str] = ()
@@ -156,8 +156,7 @@ class Unit:
 
     def stands_for(self, key: str) -> None:
         """Ask for an entry that was made from what the owner was earlier in this process."""
-        self._key = key
-        self.of_the_past = True
+        self._key, self.of_the_past = key, True
 
     def _key_parts(self) -> list[Part]:
         parts = [
@@ -186,9 +185,8 @@ class Unit:
             parts.append((f"type of argument {i}", digest))
             if scope is not None:
                 open_types.append((typ, scope))
-        if self.args and not self.types_then:
-            self.types_then = b"".join(digest for _label, digest in parts[-len(self.args) :])
-            self._types = [*types_in(self.args)] if open_types else []
+        self.types_then = self.types_then or self.types_now()
+        self._types = self._types or ([*types_in(self.args)] if open_types else [])
         parts.append(("type of the result", b"" if self.return_type is None else maker.type_digest(self.return_type)))
         self.content = self._content()
         self.scopes = [*(scope for _typ, scope in open_types), self._scope]  # type: ignore[list-item]
@@ -202,7 +200,7 @@ class Unit:
 
     def types_now(self) -> bytes:
         """As `types_then`, now.  Raises Unidentifiable."""
-        return b"".join(map(self.maker.type_digest, self.args)) if self.types_then else b""
+        return b"".join(map(self.maker.type_digest, self.args))
 
     @property
     def ends(self) -> bool:
@@ -238,13 +236,10 @@ class Unit:
 
     def _debug_lines(self) -> bytes:
         """Debug information holds every line of every function reached: then places are content."""
-        hasher = hashlib.blake2b(digest_size=32)
-        for node in self.maker.engine.nodes(self.owner):
-            code = getattr(node.obj, "__code__", None)
-            if code is not None and hasattr(code, "co_consts"):
-                for each in nested_codes(code):
-                    hasher.update(repr((each.co_filename, list(each.co_lines()))).encode())
-        return hasher.digest()
+        found = [getattr(node.obj, "__code__", None) for node in self.maker.engine.nodes(self.owner)]
+        codes = [each for code in found if isinstance(code, CodeType) for each in nested_codes(code)]
+        lines = [(each.co_filename, list(each.co_lines())) for each in codes]
+        return hashlib.blake2b(repr(lines).encode(), digest_size=32).digest()
 
     def reach(self) -> Reach:
         """The index over all that this unit reaches; walked when first asked for."""
@@ -279,10 +274,15 @@ class Unit:
             self.registered = tuple(sorted({*self.registered, *registered}))
             self._reach = None
 
-    def answered(self, asks: Iterable[Ask]) -> None:
-        """What other people's choosers chose for these questions belongs to what the unit reaches."""
+    def answered(self, asks: Iterable[Ask], *, took_more: bool = False) -> None:
+        """What other people's choosers chose for these questions belongs to what the unit reaches.
+
+        *took_more*: they filled something in, also in the types that it takes.
+        """
         asks = tuple(asks)
-        if asks != self.asks:
+        if took_more:
+            self._nodes_of_types.clear()
+        if took_more or asks != self.asks:
             self.asks, self._reach = asks, None
 
     def referent(self, reference: tuple[int, bytes]) -> object:

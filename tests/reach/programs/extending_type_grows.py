@@ -152,7 +152,13 @@ def unbox_element(typ, obj, c):
 @box(ElementType)
 def box_element(typ, value, c):
     made = cgutils.create_struct_proxy(typ)(c.context, c.builder, value=value)
-    return c.box(typ.value, made.value)
+    boxed = c.box(typ.value, made.value)
+    address = c.context.add_dynamic_addr(c.builder, id(typ.algebra.algebra), info="algebra")
+    cls = c.pyapi.unserialize(c.pyapi.serialize_object(Element))
+    element = c.pyapi.call_function_objargs(cls, (c.builder.bitcast(address, c.pyapi.pyobj), boxed))
+    c.pyapi.decref(boxed)
+    c.pyapi.decref(cls)
+    return element
 
 
 @njit
@@ -167,5 +173,5 @@ def squared(x):
 
 algebra = Algebra(np.array([1.0, -1.0, 1.0]))
 x, by = Element(algebra, np.array([1.0, 2.0, 3.0])), Element(algebra, np.array([0.5, 0.25, 2.0]))
-print(turned(x, by))
-print(squared(x))
+print(turned(x, by).value, turned(x, by).algebra is algebra)
+print(squared(x).value)
