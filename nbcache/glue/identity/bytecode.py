@@ -363,6 +363,9 @@ def _only_searched(code: CodeType) -> set[int]:
     return sets
 
 
+_OF_EACH_MODULE = frozenset({"__doc__", "__file__", "__name__", "__package__", "__path__"})
+
+
 class Wanted:
     """What of a module is wanted by the code that has it.
 
@@ -395,6 +398,10 @@ class Wanted:
         Of the toolchain's modules some are loaded late, which must not matter.
         """
         return bool(self.reads) or self.handed_on or not self.everywhere
+
+    def names_in(self, *, of_toolchain: bool) -> frozenset[str]:
+        """The names that count of a module: those that each has say no more than that it is there."""
+        return self.names - _OF_EACH_MODULE if of_toolchain and not self.certainly else self.names
 
     def below(self, attribute: str, names: frozenset[str]) -> Wanted:
         """What is wanted of a module that is found as *attribute* of this one."""

@@ -301,7 +301,6 @@ _STARTED_WITH = frozenset({"argv", "orig_argv", "flags", "warnoptions", "_xoptio
 
 _HANDED_ON: Iterable[Read] = (((), True),)
 
-
 MOST_HANDED_ON = 10_000
 """How much may be read off modules.  Names are collected wherever a walk leads, and what is found under them leads
 further: from one package that stands in for another, as Vector's backends do, to all of both."""
@@ -314,7 +313,7 @@ def _describe_module_attributes(node: Node, label: str, module: ModuleType, want
         node.part(label, f"{module_name(module.__name__) or ''}{edition or ''}".encode(), f"module {module.__name__}")
     if id(module) in seen and not wanted.reads and not wanted.handed_on:
         return
-    names = wanted.names if id(module) not in seen else frozenset()
+    names = frozenset() if id(module) in seen else wanted.names_in(of_toolchain=edition is not None)
     seen.add(id(module))
     if wanted.handed_on:
         hand_on(node, module, edition)
@@ -346,8 +345,9 @@ def _describe_attribute(node: Node, label: str, module: ModuleType, attribute: s
     elif module is sys and (attribute in _STARTED_WITH or (attribute == "path" and read)):
         node.value(label, tuple(value) if attribute == "flags" else value)
     elif edition_of(module) is not None and _is_its_own(value, read=read and module is not sys):
-        own = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
-        node.part(label, str(own).encode(), str(own))
+        own = str(getattr(value, "__qualname__", None) or getattr(value, "__name__", ""))
+        if wanted.certainly or own != attribute:
+            node.part(label, own.encode(), own)
         if not node.compiled and (read or wanted.everywhere):
             name = toolchain_name(value)
             # Whoever writes to a stream asks nothing.

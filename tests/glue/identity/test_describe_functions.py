@@ -301,6 +301,23 @@ def test_what_is_found_off_a_module_that_is_handed_on_counts_with_what_it_reads(
     assert digest(f) != first
 
 
+def test_which_of_the_toolchains_modules_are_loaded_makes_no_difference_to_who_only_finds_them(digest, monkeypatch):
+    importlib.import_module("numba.core.typing.collections")
+    read = ("signature", "__name__", "K")
+    source = f"@njit\ndef g(m): return {', '.join(f'm.typing.collections.{name}' for name in read)}"
+    f = function(f"{source}\n@njit\ndef f(): return g(mod)", mod=plain(typing=numba.core.typing))
+    first = digest(f)
+    with monkeypatch.context() as patched:
+        patched.delattr(numba.core.typing, "collections")
+        assert digest(f) == first
+    monkeypatch.setattr(numba.core.typing.collections, "K", 5, raising=False)
+    assert digest(f) != first
+    monkeypatch.undo()
+    assert digest(f) == first
+    monkeypatch.setattr(numba.core.typing.collections, "signature", numba.core.typing.templates.fold_arguments)
+    assert digest(f) != first
+
+
 def test_the_own_identity_of_a_callee_knows_nothing_of_its_callers_modules(digest):
     source = "@njit\ndef g(m): return m.K\n@njit\ndef f(): return g(mod)"
     one, two = function(source, "f", mod=plain(K=1)), function(source, "f", mod=plain(K=2))
