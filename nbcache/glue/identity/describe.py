@@ -40,8 +40,8 @@ class Describers:
         self._ordinal = ordinal
         self._by_type: dict[type, tuple[type, Describer, bool]] = {}
         """For a class, which of its bases is described, by what, and whether one instance can be told from another."""
-        self._leaves: dict[int, tuple[str, Node]] = {}
-        """What belongs to the toolchain: met in nearly every function, and digested once."""
+        self._leaves: dict[tuple[int, bool], tuple[str, Node]] = {}
+        """What belongs to the toolchain, as it is reached: met in nearly every function, and digested once."""
 
     def describe(self, obj: object, compiled: bool = False) -> Node:
         """The node of *obj*, which is no atom: as what is *compiled*, or what may run.
@@ -72,7 +72,7 @@ class Describers:
             tell(node, "tells", name)
             return node
         if name is not None:
-            known = self._leaves.get(id(obj))
+            known = self._leaves.get((id(obj), compiled))
             # Still of that name, and no walk was broken off at it.
             if known is not None and known[0] == name and known[1].digest is not None:
                 return known[1]
@@ -81,7 +81,7 @@ class Describers:
                 # It checks its argument against the number of threads, which is compiled in.
                 node.part("threads", b"%d" % parallel.NUM_THREADS, str(parallel.NUM_THREADS))
             else:
-                self._leaves[id(obj)] = (name, node)
+                self._leaves[id(obj), compiled] = (name, node)
             return node
         node = Node(obj, "", compiled=compiled)
         kind = self._by_type.get(type(obj))

@@ -338,5 +338,9 @@ def take(
         return False
     if known is not None:
         know_members(below, known)
-    order += [each for each in below if nodes[each.reached_compiled].setdefault(id(each.obj), each) is each]
+    for each in below:
+        described = nodes[each.reached_compiled]
+        if id(each.obj) not in described:
+            described[id(each.obj)] = each
+            order.append(each)
     return True

@@ -139,3 +139,27 @@ def reads(module, x):
             engine.digest([getattr(module, asked)])
         found.add(engine.together(([module.f],)))
     assert len(found) == 1
+
+
+def test_which_of_two_that_are_alike_is_meant_is_the_same_whatever_of_a_walk_was_kept(monkeypatch):
+    """What all walks share, as Numba's and Python's own, was counted again with what was kept of a walk."""
+    source = """
+from numba import njit
+X, Y = [1], [1]
+def w(x):
+    return len(x), int(x), X
+@njit(inline="always")
+def z(x):
+    return len(x), w(x), Y
+@njit
+def f(x):
+    return len(x), z(x), abs(len(x))
+"""
+    found = set()
+    for kept in ((), ("w",), ("z",), ("w", "z")):
+        monkeypatch.setattr(graph, "lasts", lambda obj, kept=kept: getattr(obj, "__name__", "") in kept)
+        engine, module = KeyMaker().engine, ModuleType("case")
+        exec(compile(source, "case.py", "exec"), vars(module))
+        engine.digest(module.f)
+        found.add(engine.sharing(module.f))
+    assert len(found) == 1 and b"" not in found
