@@ -187,6 +187,8 @@ class Lookup:
         found = self._first(unit, take, waited=waited)
         if found.result is None:
             self._maker.installed.needed()
+            if found.reason != reasons.NEW and self._maker.fills():  # whoever was asked may have asked the contexts
+                found = self._first(unit, take, waited=waited)
         found.caveats = caveats
         return found
 

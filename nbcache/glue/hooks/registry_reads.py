@@ -114,14 +114,6 @@ def choices_of(session: Session) -> Choices | None:
         return None
 
 
-def _fill(session: Session) -> bool:
-    """Somebody asks a context past all compilations: whether it didn't know what it knows now (deferring.py)."""
-    fill = session.maker.fill
-    if fill is not None:
-        fill()
-    return fill is not None and session.maker.fill is None
-
-
 def _noting(note: Callable[..., None], *, of_context: bool = False) -> Callable[[Any, Session], Any]:
     """A seam at which *note* adds to the names that are asked for, from the arguments, before all goes on as before.
 
@@ -139,7 +131,7 @@ def _noting(note: Callable[..., None], *, of_context: bool = False) -> Callable[
                 except Exception as raised:  # noqa: BLE001  whatever it is, the program goes on
                     unnoted(session, raised)
             elif of_context:
-                _fill(session)
+                session.maker.fills()
             return original(*args, **named)
 
         return call
@@ -157,7 +149,7 @@ def data_models(original: Any, session: Session) -> Any:
         this = self, getattr(fetype, "_code", None)
         if names is None or this in names.noted:
             if names is None and type(fetype) not in self._handlers:
-                _fill(session)
+                session.maker.fills()
             return original(self, fetype)
         _note_inside(session, names, self, fetype)  # before somebody's code makes it
         if fetype in self._cache:
@@ -265,7 +257,7 @@ def typing_of_calls(original: Any, session: Session) -> Any:
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
         names = asked(index.generation)
         if names is None:
-            _fill(session)
+            session.maker.fills()
             return original(self, context, args, kws)
         return _typed(session, names, self.typing_key, args, lambda: original(self, context, args, kws))
 
@@ -295,7 +287,7 @@ def typing_of_builtins(original: Any, session: Session) -> Any:
         names = asked(index.generation)
         if names is None or isinstance(func, types.Type):
             # Numba looks there first, where there was nothing yet.
-            is_new = names is None and _fill(session)
+            is_new = names is None and session.maker.fills()
             found = self._resolve_user_function_type(func, args, kws) if is_new else None
             return original(self, func, args, kws) if found is None else found
         return _typed(session, names, func, args, lambda: original(self, func, args, kws))
@@ -325,7 +317,7 @@ def installing(original: Any, session: Session) -> Any:
 
     def install_registry(self: Any, registry: Any) -> None:
         if not str(sys._getframe(1).f_globals.get("__name__")).startswith("numba."):
-            _fill(session)
+            session.maker.fills()
         original(self, registry)
 
     return install_registry

@@ -72,6 +72,13 @@ class KeyMaker:
         self._types_that_hand_on: WeakSet[Type] = WeakSet()
         self._open_types: WeakKeyDictionary[Type, tuple[int, bytes, Scope] | None] = WeakKeyDictionary()
 
+    def fills(self) -> bool:
+        """Have Numba's contexts know what compiling would have told them; return whether they didn't."""
+        fill = self.fill
+        if fill is not None:
+            fill()
+        return fill is not None and self.fill is None
+
     @property
     def choices(self) -> Choices:
         """What others' choosers answered."""

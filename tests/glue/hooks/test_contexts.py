@@ -1,7 +1,7 @@
 """Who asks Numba after a hit, by hand or in an overload, is answered as after a compilation."""
 
 import pytest
-from nbtest import proc
+from nbtest import proc, usage
 
 HEAD = """
 import math
@@ -198,3 +198,23 @@ def test_a_fork_while_another_thread_loads_what_was_put_off(run):
     """The child would find half of it, and the lock of the module that is being imported."""
     run("f(1)\n")
     assert run(FORKED) == "6\n"
+
+
+def test_an_overload_that_reads_what_filling_them_imports(run, tmp_path):
+    """The first look-up of a process asks it twice: before they are filled, and as where the entry was made."""
+    main = """
+from numba.core import typing
+def thing(x):
+    return x
+@overload(thing)
+def choose(x):
+    return (lambda x: x + 1) if typing.collections else None
+@njit
+def g(x):
+    return thing(x)
+print(g(1))
+"""
+    assert run(main) == "2\n"
+    misses = usage.read(tmp_path / "store").misses
+    assert run(main) == "2\n"
+    assert usage.read(tmp_path / "store").misses == misses
