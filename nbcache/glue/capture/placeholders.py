@@ -15,8 +15,7 @@ matches.  So while a frame is open such things are pickled as *tokens*: calls of
   as itself; so does `_as_pickled`, when an entry is loaded. A name alone won't do: a test may have put
   another class there, and a loader of plug-ins leaves its modules out of ``sys.modules``.
 * ``address``: the address of a reachable object (addresses.py).
-* ``type``: one of somebody's that the function takes, or that such a one is made of: the how many-th. What others
-  keep in their types grows while they are asked.
+* ``type``: one of somebody's that the function takes, or that it is made of: the how many-th, and its name. Types grow.
 * ``value``: whatever this variable of that function holds, a list that ``objmode`` appends to, say.
 
 Tokens are found in an object by their spelling, so an entry carries the definitions of exactly
@@ -39,6 +38,7 @@ from nbcache.glue.capture import addresses
 from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.identity.bytecode import plan_of
 from nbcache.glue.identity.counterparts import LiveValue, Reach, qualname_of
+from nbcache.glue.identity.describe_numba import nameless
 from nbcache.glue.identity.distributions import file_digest
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.identity.ownership import is_toolchain_definition
@@ -277,13 +277,12 @@ def live_value(frame: Frame, obj: object, name: str = "") -> Recalled:
 
 def live_type(frame: Frame, typ: object) -> tuple[str, str] | None:
     """The token to pickle for a type that is among those of the arguments; None for another one."""
-    found = () if frame.reach is None else frame.reach.types
-    position = next((position for position, each in enumerate(found) if each is typ), None)
-    if position is None:
+    places = (place for place, each in enumerate(frame.reach.types if frame.reach else ()) if each is typ)
+    if (position := next(places, None)) is None:
         return None
     known = frame.references.get(id(typ))
     if known is None:
-        token = _new_token(frame, ("type", position), typ)
+        token = _new_token(frame, ("type", position, nameless(typ)), typ)
         known = frame.references[id(typ)] = (token, ""), typ
     return known[0]
 
@@ -433,7 +432,12 @@ def _resolve(definition: Definition, reach: Any) -> Any:
         found = _called(name) if reference is None else reach().referent(reference)
         return _as_pickled(found, _name_that_leads_to(found))
     if kind == "type":
-        return reach().types[definition[1]]
+        _, position, name = definition
+        found = reach().types[position : position + 1]
+        # The other half of a recursion is loaded for a function that takes others.
+        if [*map(nameless, found)] != [name]:
+            raise Unresolvable(f"the type {name} is not where it was")
+        return found[0]
     if kind == "value":
         _, reference, where, variable = definition
         try:

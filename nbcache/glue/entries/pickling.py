@@ -26,8 +26,7 @@ from nbcache.glue.capture import placeholders
 from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.entries.meta import name_of, type_called
 from nbcache.glue.entries.verdicts import Unloadable, Unstorable
-from nbcache.glue.identity.attributes import types_in
-from nbcache.glue.identity.describe_numba import ADDRESS
+from nbcache.glue.identity.describe_numba import ADDRESS, types_in
 from nbcache.glue.identity.describe_numpy import by_address
 from nbcache.glue.identity.object_mode import DEFINITIONS, is_value
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name

@@ -12,7 +12,7 @@ import gc
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from types import FunctionType
 from typing import Any
 
@@ -20,7 +20,7 @@ from numba.core import types
 
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.node import ANYTHING, Node
-from nbcache.glue.identity.ownership import is_toolchain_module, toolchain_name
+from nbcache.glue.identity.ownership import toolchain_name
 from nbcache.glue.identity.watched import MISSING
 from nbcache.passing_exceptions import suppressed
 
@@ -91,40 +91,6 @@ def describe_attributes(
 def describe_what_was_set(node: Node, obj: Any) -> None:
     """What somebody set on what one of Numba's decorators made."""
     describe_attributes(node, obj, but=USUAL_ATTRIBUTES | attributes_of_methods(type(obj)))  # type: ignore[arg-type]
-
-
-def types_in(parts: Iterable[Any]) -> Iterator[types.Type]:
-    """The types among *parts*, in tuples among them, and all that these types are made of; in the same order always."""
-    known, found = set(), list(parts)
-    while found:
-        part = found.pop()
-        if isinstance(part, tuple | list):
-            found += part
-        elif isinstance(part, types.Type) and part not in known:
-            known.add(part)
-            found += [value for _name, value in sorted(vars(part).items())]
-            yield part
-
-
-def made_of(typ: types.Type, asked: Iterable[types.Type]) -> Any:
-    """What a type is made of, to be identified: what it has of the types *asked* about counts by its place there.
-
-    These count where they come from, at that moment; what others keep in a type of theirs grows meanwhile.
-    """
-    places = {id(each): ["asked", place] for place, each in enumerate(asked)}
-
-    def parts_of(part: Any) -> Any:
-        if id(part) in places:
-            return places[id(part)]
-        if type(part) in {tuple, list}:
-            return [parts_of(each) for each in part]
-        if not isinstance(part, types.Type) or is_toolchain_module(type(part).__module__):
-            return ["content", part]
-        places[id(part)] = ["part", len(places)]
-        parts = {name: value for name, value in vars(part).items() if name != "_code"}
-        return [type(part), {name: parts_of(value) for name, value in sorted(parts.items())}]
-
-    return parts_of(typ)
 
 
 def leads_to_code(typ: types.Type, names: Collection[str]) -> bool:

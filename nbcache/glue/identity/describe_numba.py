@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import MemberDescriptorType
 from typing import Any
 
@@ -23,7 +23,13 @@ from nbcache.glue.identity.describe_functions import edge_to_code, function_name
 from nbcache.glue.identity.dispatcher_past import past_of
 from nbcache.glue.identity.node import Describer, Node, Unidentifiable
 from nbcache.glue.identity.only_named import refer
-from nbcache.glue.identity.ownership import cell_values, is_toolchain_definition, module_name, toolchain_name
+from nbcache.glue.identity.ownership import (
+    cell_values,
+    is_toolchain_definition,
+    is_toolchain_module,
+    module_name,
+    toolchain_name,
+)
 
 ADDRESS = r"0x[0-9a-fA-F]{4,}|#[0-9a-fA-F]{4,}"
 """What in the name of a type may be an address."""
@@ -227,13 +233,7 @@ def _describe_type(node: Node, typ: Any) -> None:
     else:
         node.part("class", name.encode(), cls.__qualname__)
     fields = 0
-    for field, value in sorted(vars(typ).items()):
-        if field in _NOTES or isinstance(getattr(cls, field, None), functools.cached_property):
-            continue
-        if field in _NOTES_OF_CALLS and isinstance(typ, types.BaseFunction):
-            continue
-        if isinstance(value, types.UnionType) and isinstance(typ, types.BaseTuple) and has_address(value):
-            continue  # the types of a tuple once more, in the order of their names: of addresses
+    for field, value in fields_of(typ):
         fields += 1
         if not node.compiled:
             node.watch_item(vars(typ), field, value)
@@ -250,12 +250,59 @@ _NOTES_OF_CALLS = frozenset({"_impl_keys", "_depth"})
 """What the type of a function remembers of the calls that it has typed."""
 
 
+def fields_of(typ: Any) -> Iterator[tuple[str, Any]]:
+    """What the dictionary of a Numba type says of it, in the same order always: in one process and in another."""
+    for field, value in sorted(vars(typ).items()):
+        if field in _NOTES or isinstance(getattr(type(typ), field, None), functools.cached_property):
+            continue
+        if field in _NOTES_OF_CALLS and isinstance(typ, types.BaseFunction):
+            continue
+        if isinstance(value, types.UnionType) and isinstance(typ, types.BaseTuple) and has_address(value):
+            continue  # the types of a tuple once more, in the order of their names: of addresses
+        yield field, value
+
+
 def _in_slots(obj: object) -> Iterator[tuple[str, Any]]:
     """What an object of somebody's class holds besides its dictionary."""
     for cls in type(obj).__mro__:
         for name, member in vars(cls).items():
             if isinstance(member, MemberDescriptorType) and hasattr(obj, name):
                 yield name, getattr(obj, name)
+
+
+def types_in(parts: Iterable[Any]) -> Iterator[types.Type]:
+    """The types among *parts*, in tuples among them, and all that these types are made of; in the same order always."""
+    known, found = set(), list(parts)
+    while found:
+        part = found.pop()
+        if isinstance(part, tuple | list):
+            found += part
+        elif isinstance(part, types.Type) and part not in known:
+            known.add(part)
+            # Not what it remembers (a cached property): that is there in one process, and not yet in another.
+            found += [value for _name, value in (*_in_slots(part), *fields_of(part))]
+            yield part
+
+
+def made_of(typ: types.Type, asked: Iterable[types.Type]) -> Any:
+    """What a type is made of, to be identified: what it has of the types *asked* about counts by its place there.
+
+    These count where they come from, at that moment; what others keep in a type of theirs grows meanwhile.
+    """
+    places = {id(each): ["asked", place] for place, each in enumerate(asked)}
+
+    def parts_of(part: Any) -> Any:
+        if id(part) in places:
+            return places[id(part)]
+        if type(part) in {tuple, list}:
+            return [type(part), *(parts_of(each) for each in part)]
+        if not isinstance(part, types.Type) or is_toolchain_module(type(part).__module__):
+            return ["content", part]
+        places[id(part)] = ["part", len(places)]
+        fields = [(name, parts_of(value)) for name, value in (*_in_slots(part), *fields_of(part))]
+        return [type(part), nameless(part), fields]
+
+    return parts_of(typ)
 
 
 def _describe_template(node: Node, template: Any) -> None:

@@ -29,8 +29,9 @@ from numba.core.typing import templates
 from nbcache.glue import own_attributes
 from nbcache.glue.capture.compilations import Frame
 from nbcache.glue.identity.asked_names import Ask
-from nbcache.glue.identity.attributes import leads_to_code, made_of, types_in
+from nbcache.glue.identity.attributes import leads_to_code
 from nbcache.glue.identity.bytecode import nested_codes
+from nbcache.glue.identity.describe_numba import made_of, types_in
 from nbcache.glue.identity.differences import changed
 from nbcache.glue.identity.graph import IdentityEngine
 from nbcache.glue.identity.node import ANYTHING, Scope, Unidentifiable

@@ -20,10 +20,10 @@ from numba.core.targetconfig import ConfigStack
 from numba.np.ufunc.ufuncbuilder import UFuncDispatcher
 
 from nbcache.glue.capture.compilations import Frame, FrameStack
-from nbcache.glue.identity.attributes import types_in
 from nbcache.glue.identity.bytecode import nested_codes
 from nbcache.glue.identity.describe import is_class_of_values
 from nbcache.glue.identity.describe_functions import function_name
+from nbcache.glue.identity.describe_numba import types_in
 from nbcache.glue.identity.node import Node, Scope, Unidentifiable
 from nbcache.glue.identity.only_named import Stub
 from nbcache.glue.identity.ownership import is_toolchain_definition

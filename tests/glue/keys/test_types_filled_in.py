@@ -170,10 +170,108 @@ def f(x, y):
 print(json.dumps([type(f(Right(), Left())).__name__, sum(each.is_start for _time, each in listener.buffer)]))
 """
 
+WITH_CACHED_PROPERTIES = """
+import functools
+import json
+import sys
+from numba import njit, types
+from numba.core import cgutils, event
+from numba.extending import (
+    NativeValue, box, intrinsic, make_attribute_wrapper, models, overload_method, register_model, typeof_impl, unbox,
+)
 
-def said(tmp_path, program, store="store"):
+listener = event.RecordingListener()
+event.register("numba:compile", listener)
+
+def nothing():
+    pass
+
+class Item:
+    number = 2
+
+class Left:
+    number = 1
+
+class Right:
+    number = 3
+
+class OneType(types.Type):
+    def __init__(self, cls):
+        self.cls = cls
+        super().__init__(name=f"One({cls.__name__}, {nothing})")
+
+    @functools.cached_property
+    def members(self):
+        return [("value", types.float64)]
+
+    @functools.cached_property
+    def item(self):
+        return types_of[Item]
+
+types_of = {cls: OneType(cls) for cls in (Item, Left, Right)}
+
+@register_model(OneType)
+class OneModel(models.StructModel):
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, fe_type.members)
+
+make_attribute_wrapper(OneType, "value", "value")
+
+for cls in types_of:
+    typeof_impl.register(cls)(lambda value, context: types_of[type(value)])
+
+@unbox(OneType)
+def unbox_one(typ, obj, c):
+    made = cgutils.create_struct_proxy(typ)(c.context, c.builder)
+    made.value = c.context.get_constant(types.float64, 0.5)
+    return NativeValue(made._getvalue())
+
+@box(OneType)
+def box_one(typ, value, c):
+    return c.pyapi.make_none()
+
+@intrinsic
+def item_of(typingctx, value):
+    def codegen(context, builder, sig, args):
+        made = cgutils.create_struct_proxy(sig.return_type)(context, builder)
+        made.value = args[0]
+        return made._getvalue()
+    return types_of[Item](types.float64), codegen
+
+@overload_method(OneType, "number")
+def number(self):
+    number = self.cls.number
+    return lambda self: number
+
+@njit
+def first(x, y):
+    return x
+
+@njit
+def number_of_first(x, y):
+    return first(x, y).number()
+
+@njit
+def value_of_item(x):
+    return item_of(x.value).value
+
+said = []
+for word in sys.argv[1:]:
+    if word == "number":
+        said.append(number_of_first(Left(), Right()))
+    elif word == "value":
+        said.append(value_of_item(Left()))
+    elif word == "first":
+        first(Left(), Right())
+    else:
+        types_of[Right].item
+print(json.dumps([*said, sum(each.is_start for _time, each in listener.buffer)]))
+"""
+
+
+def said(tmp_path, program, store="store", words=()):
     (tmp_path / "program.py").write_text(program)
-    outcome = proc.run([tmp_path / "program.py"], store and tmp_path / store, cwd=tmp_path)
+    outcome = proc.run([tmp_path / "program.py", *words], store and tmp_path / store, cwd=tmp_path)
     assert outcome.status == 0, outcome.stderr
     return outcome.stdout
 
@@ -202,3 +300,16 @@ def test_types_stand_by_the_places_that_they_had_before_anything_was_filled_in(t
     assert said(tmp_path, BY_A_CHOOSER, store=None).startswith('["Right", ')
     assert said(tmp_path, BY_A_CHOOSER).startswith('["Right", ')
     assert said(tmp_path, BY_A_CHOOSER) == '["Right", 0]\n'
+
+
+def test_a_type_that_a_cached_property_remembers_has_no_place(tmp_path):
+    plain = said(tmp_path, WITH_CACHED_PROPERTIES, store=None, words=["remember", "number"])
+    assert plain == "[1, 3]\n"
+    assert said(tmp_path, WITH_CACHED_PROPERTIES, words=["first"]) == "[1]\n"
+    assert said(tmp_path, WITH_CACHED_PROPERTIES, words=["remember", "number"]) == "[1, 2]\n"
+    assert said(tmp_path, WITH_CACHED_PROPERTIES, words=["number"]) == "[1, 0]\n"
+
+
+def test_what_cached_properties_remember_and_an_address_say_nothing_of_an_answer(tmp_path):
+    assert said(tmp_path, WITH_CACHED_PROPERTIES, words=["value"]) == "[0.5, 1]\n"
+    assert said(tmp_path, WITH_CACHED_PROPERTIES, words=["value"]) == "[0.5, 0]\n"
