@@ -54,7 +54,7 @@ def disable() -> None:
     hook.disarm()
 
 
-def prewarm(dispatcher: Any, signatures: Iterable[Any]) -> None:
+def prewarm(dispatcher: Any, signatures: Any) -> None:
     """Have a function ready for each of `signatures`, as calling it with such arguments would.
 
     It is loaded if the cache has it, otherwise compiled and published. `dispatcher` is a jitted function or a ufunc; a
@@ -63,14 +63,14 @@ def prewarm(dispatcher: Any, signatures: Iterable[Any]) -> None:
     """
     from nbcache.glue.requests import requested
 
-    for signature in signatures:
+    for signature in requested.listed(signatures) or ():
         requested.prepare(dispatcher, signature)
 
 
 def publish(
     name: str,
     function: Any,
-    signatures: Iterable[Any] | None = None,
+    signatures: Any = None,
     *,
     numba: Literal["forbid", "allow"] = "forbid",
     libraries: Collection[str] = (),
@@ -80,8 +80,8 @@ def publish(
     """Publish a compiled function under a name, for processes that have no Numba: see `load`.
 
     `function` is what ``@njit``, ``@vectorize``, ``@guvectorize`` or ``@cfunc`` returned, or a dict of several, which
-    becomes a namespace with these attributes. `signatures` are compiled if need be, and published; without, those that
-    there are. What is published under the name already stays as an older version.
+    becomes a namespace with these attributes. `signatures`, a list or a single one, are compiled if need be, and
+    published; without, those that there are. What is published under the name already stays as an older version.
 
     With `expires` [s], it may be given up when that time is over: whoever evicts from the store then takes it back.
 
@@ -131,7 +131,7 @@ def load(
 
 def dumps(
     function: Any,
-    signatures: Iterable[Any] | None = None,
+    signatures: Any = None,
     *,
     libraries: Collection[str] = (),
     parts: Collection[str] | None = None,

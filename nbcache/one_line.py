@@ -13,6 +13,12 @@ log: Final = logging.getLogger("nbcache")
 """Where nbcache says what it has to say."""
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an exception that says why; Numba's begin with the step of the compiler that failed."""
+    lines = [line for line in map(str.strip, str(error).splitlines()) if line]
+    return next((line for line in lines if not line.startswith("Failed in ")), "".join(lines[:1]))
+
+
 def one_line(text: str) -> str:
     """Return the text on one line; printable characters stay as they are."""
     if text.isprintable():

@@ -71,14 +71,16 @@ _SHORT: Final = {"v4": "x86-64-v4", "v3": "x86-64-v3", "v2": "x86-64-v2"}
 KERNELS_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     # arch/x86/include/asm/cpufeatures.h
     "bmi": ("bmi1",), "lzcnt": ("abm",), "pclmul": ("pclmulqdq",), "prfchw": ("3dnowprefetch",), "rdrnd": ("rdrand",),
-    "sahf": ("lahf_lm",), "sse3": ("pni",),
+    "sahf": ("lahf_lm",), "sse3": ("pni",), "sha": ("sha_ni",), "avxvnni": ("avx_vnni",),
+    "avx512bf16": ("avx512_bf16",), "avx512bitalg": ("avx512_bitalg",), "avx512fp16": ("avx512_fp16",),
+    "avx512vbmi2": ("avx512_vbmi2",), "avx512vnni": ("avx512_vnni",), "avx512vpopcntdq": ("avx512_vpopcntdq",),
     # arch/arm64/kernel/cpuinfo.c
     "fp-armv8": ("fp",), "neon": ("asimd",), "crc": ("crc32",), "lse": ("atomics",), "rdm": ("asimdrdm",),
     "fullfp16": ("fphp", "asimdhp"), "dotprod": ("asimddp",), "rcpc": ("lrcpc",), "rcpc-immo": ("ilrcpc",),
     "complxnum": ("fcma",), "jsconv": ("jscvt",), "fp16fml": ("asimdfhm",), "lse2": ("uscat",), "fptoint": ("frint",),
     "sve-bitperm": ("svebitperm",), "sve2-bitperm": ("svebitperm",), "rand": ("rng",),
 }  # fmt: skip
-"""What the kernel calls otherwise than LLVM does, dots, dashes and underscores aside; all of several names together."""
+"""What the kernel calls otherwise than LLVM does, dots aside; all of several names together."""
 
 
 def levels() -> tuple[str, ...]:

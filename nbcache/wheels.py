@@ -145,9 +145,14 @@ def _project(wheel: _Wheel) -> Iterator[tuple[str, bytes]]:
                 yield f"licenses/{distribution}.{file.name}", file.read_binary()
 
 
+def _numpy(manifest: Manifest) -> str:
+    """The releases of NumPy that have the ABI which the code was built for, from the oldest that Numba runs with."""
+    major = manifest.host.numpy[0] >> 24
+    return f"numpy>={'1.24' if major == 1 else f'{major}.0'},<{major + 1}"
+
+
 def _pyproject(wheel: _Wheel) -> str:
-    numpy = importlib.metadata.version("numpy").split(".")
-    needs = [f"numpy>={numpy[0]}.{numpy[1]},<{int(numpy[0]) + 1}", *wheel.requires]
+    needs = [_numpy(wheel.manifest), *wheel.requires]
     names = ", ".join(function.name for function in wheel.manifest.functions.values())
     about = {
         "name": wheel.package.replace("_", "-"),

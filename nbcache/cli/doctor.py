@@ -341,9 +341,10 @@ def check_remote(settings: Settings) -> Iterator[Finding]:
         return
     what = "remote cache"
     yield ok(what, " ".join(map(str, settings.remote)))
-    for module in ("opendal", "nacl"):
+    for module in ("filelock", "opendal", "nacl"):
         if importlib.util.find_spec(module) is None:
-            yield remark(what, f"{module} is not installed: it is not used", "pip install 'nbcache[remote]'")
+            extra = "nbcache-node[remote]" if is_node() else "nbcache[remote]"
+            yield remark(what, f"{module} is not installed: it is not used", f"pip install '{extra}'")
     if not settings.trusted_keys:
         advice = "`nbcache key` makes keys; the word unsigned takes everything (docs/remote.md)"
         yield remark(what, "NBCACHE_TRUSTED_KEYS is not set: it is not used", advice)

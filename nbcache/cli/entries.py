@@ -114,7 +114,7 @@ def _signatures(found: Publication) -> dict[str, str]:
     rows = {}
     for attribute, function in manifest.functions.items():
         said = "; ".join(introspection.signatures(function)) or function.reason or ""
-        rows[attribute or "(itself)"] = f"{function.what} {function.name}: {said}"
+        rows[attribute or "(itself)"] = f"{function.what} {function.name}{introspection.parameters(function)}: {said}"
     return rows
 
 

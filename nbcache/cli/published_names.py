@@ -17,6 +17,7 @@ from nbcache.cli.store_option import away_from_strangers, directory_of, open_nam
 from nbcache.cli.text import CommandError, UsageError, age, duration, print_json, print_table, seconds, size
 from nbcache.errors import NbcacheError, NotPublishedError, PublicationError
 from nbcache.file_trust import Trust
+from nbcache.one_line import first_line
 from nbcache.protocol import manifests
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def publish(args: argparse.Namespace) -> int:
             raise
         except Exception as error:  # what Numba raises for what it can't compile is of any kind
             raise CommandError(
-                f"{args.function} can't be compiled: {type(error).__name__}: {_first_line(error)}"
+                f"{args.function} can't be compiled: {type(error).__name__}: {first_line(error)}"
             ) from error
         found = open_store(args).names.read(args.name)
     print(f"{args.name}, version {found.version}: published in {args.dir}")
@@ -67,15 +68,11 @@ def _imported(where: str, trust: Trust, problem: str | None) -> Any:
         for attribute in path.split("."):
             found = getattr(found, attribute)
     except Exception as error:  # the module's own code may raise anything
-        reason = f"{where} can't be imported: {type(error).__name__}: {_first_line(error)}"
+        reason = f"{where} can't be imported: {type(error).__name__}: {first_line(error)}"
         if problem is not None:
             reason += f" (modules here aren't looked for: the current directory {problem})"
         raise CommandError(reason) from error
     return found
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "")
 
 
 def list_names(args: argparse.Namespace) -> int:

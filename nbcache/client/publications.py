@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def publish(
     name: str,
     functions: Any,
-    signatures: Iterable[Any] | None,
+    signatures: Any,
     *,
     numba: WithNumba,
     libraries: Collection[str] = (),
@@ -56,7 +56,7 @@ def publish(
 
 def dumps(
     functions: Any,
-    signatures: Iterable[Any] | None,
+    signatures: Any,
     *,
     libraries: Collection[str] = (),
     wanted: Collection[str] | None = None,
@@ -75,7 +75,7 @@ def dumps(
 def _proved(
     name: str,
     by_attribute: Mapping[str, Any],
-    signatures: Iterable[Any] | None,
+    signatures: Any,
     *,
     numba: WithNumba,
     libraries: Collection[str],
@@ -86,7 +86,6 @@ def _proved(
 
     What is ``durable`` has its files on the disk.
     """
-    chosen = None if signatures is None else list(signatures)
     from nbcache.published import proof
 
     # It begins before all else here, waking the cache included: it takes as long as compiling a small function.
@@ -98,6 +97,7 @@ def _proved(
             from nbcache.glue.publishing import manifest_of
             from nbcache.glue.requests import requested
 
+        chosen = requested.listed(signatures)
         for library in libraries:
             _load(name, library)
         for function in by_attribute.values():

@@ -72,7 +72,7 @@ class Engine:
         """Start it. Raises NoEngineError."""
         path = library_path()
         if path is None:
-            raise errors.NoEngineError("llvmlite is not installed: install it, or publish with an image")
+            raise errors.NoEngineError("llvmlite is not installed: install it, or publish where there is a linker")
         self._library = ctypes.CDLL(path)
         self._call = _functions(self._library)
         self._engine = self._create()

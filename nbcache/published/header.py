@@ -66,7 +66,7 @@ static const char *{name}_open(const char *path)
     void *library = dlopen("{library}", RTLD_NOW), *image = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL || image == NULL)
         return dlerror();
-    char *base = dlsym(image, "{anchor}");
+    char *base = (char *)dlsym(image, "{anchor}");
     if (base == NULL)
         return "it is not the image that this header is of";
     base -= {offset};
@@ -147,10 +147,19 @@ def _bound(manifest: Manifest, symbol: str) -> str:
         return "NULL"
     if hasattr(ctypes.CDLL(_LIBRARY), symbol):
         return f'"{symbol}"'
-    why = "a global array" if symbol in manifest.arrays else f"{symbol} of Numba's runtime"
+    why = _said(manifest, symbol)
     names = ", ".join(filter(None, _users(manifest, symbol)))
     advice = f"leave out {names}" if names else "publish it without that, by itself"
-    raise errors.PublicationError(manifest.name, f"{names or 'it'} needs {why}, which C doesn't have: {advice}")
+    raise errors.PublicationError(manifest.name, f"{names or 'it'} needs {why}, which a header can't bring: {advice}")
+
+
+def _said(manifest: Manifest, symbol: str) -> str:
+    """Return what a symbol stands for, in words."""
+    native = manifest.natives.get(symbol)
+    if native is not None:
+        pointed = "a pointer to " if native.what == "pointer" else ""
+        return f"{pointed}{native.symbol or 'a function'} of {native.library}"
+    return "a global array" if symbol in manifest.arrays else f"{symbol} of Numba's runtime"
 
 
 def _users(manifest: Manifest, symbol: str) -> list[str]:

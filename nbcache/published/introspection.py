@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from nbcache.passing_exceptions import let_pass
 from nbcache.published import argtypes
 from nbcache.published.members import Member
 from nbcache.published.runtime import constant
@@ -14,7 +17,7 @@ from nbcache.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nbcache.protocol.manifests import Function, Host, Manifest, Signature, TypeData
+    from nbcache.protocol.manifests import Constant, Function, Host, Manifest, Signature, TypeData
 
 
 class About(Record):
@@ -55,6 +58,39 @@ def about(member: Member) -> About:
 def signatures(function: Function) -> tuple[str, ...]:
     """Return what a function takes and returns, in a line for each signature."""
     return tuple(_words(function, each) for each in function.signatures)
+
+
+def parameters(function: Function) -> str:
+    """Return what a function calls its arguments, as Python writes them; "" if that is unknown, as for ufuncs."""
+    if not function.parameters:
+        return ""
+    names = list(function.parameters)
+    rest = [f"*{names.pop()}"] if function.star else []
+    plain = len(names) - len(function.defaults)
+    defaults = map(_default, function.defaults)
+    listed = [*names[:plain], *(f"{name}={default}" for name, default in zip(names[plain:], defaults, strict=True))]
+    return f"({', '.join([*listed, *rest])})"
+
+
+def _default(data: Constant | None) -> str:
+    """Return a default value in words: ... for one that only what others wrote can make."""
+    import base64
+
+    try:
+        if data is not None and "pickle" in data:
+            return repr(_Plain(io.BytesIO(base64.b64decode(data["pickle"]))).load())
+        return "..." if data is None else repr(constant(data))
+    except Exception as error:  # noqa: BLE001  a pickle may hold anything
+        let_pass(error)
+        return "..."
+
+
+class _Plain(pickle.Unpickler):
+    """Reads numbers, text and tuples, and nothing that has to be imported."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Refuse it."""
+        raise pickle.UnpicklingError(f"{module}.{name} is somebody else's")
 
 
 def _words(function: Function, signature: Signature) -> str:

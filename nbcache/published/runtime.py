@@ -57,6 +57,7 @@ MEMO: Final = "nbcache_unpickle"
 BUILD_EXCEPTION: Final = "nbcache_build_exception"
 """What takes the place of these two in an object file for LLVM; in an image it has the names of Numba's."""
 REPLACED: Final = {NUMBA_UNPICKLE: MEMO, NUMBA_BUILD_EXCEPTION: BUILD_EXCEPTION}
+NOWHERE: Final = "it calls {}, which no library of this process has: name one that does in publish(…, libraries=[…])"
 MAKE_GENERATOR: Final = "numba_make_generator"
 ADD_PENDING_CALL: Final = "Py_AddPendingCall"
 HELPERS: Final = "numba._helperlib"
@@ -118,7 +119,7 @@ class Runtime:
                 return int(_ctypes.dlsym(handle, symbol))
             except OSError:
                 continue
-        raise LookupError(f"the symbol {symbol} does not exist in this process")
+        raise LookupError(NOWHERE.format(symbol))
 
     def _of_numba(self, symbol: str) -> int | None:
         """Where a symbol lies, if it is of Numba's runtime."""

@@ -94,6 +94,12 @@ def test_without_that_extra_a_node_is_told_so(wheel, tmp_path):
         [node.python.parent / "nbcache", "remote"], env=host, capture_output=True, text=True, check=False
     )
     assert status.returncode == 1 and "filelock is not installed" in status.stdout, status
+    command = [node.python.parent / "nbcache", "doctor", "--json"]
+    found = json.loads(subprocess.run(command, env=host, capture_output=True, text=True, check=False).stdout)
+    # nbcache itself would bring Numba, and what belongs to a node would be installed over it.
+    assert {
+        each["advice"] for each in found if "is not installed" in each["value"] and each["what"] == "remote cache"
+    } == {"pip install 'nbcache-node[remote]'"}
 
 
 @pytest.mark.long

@@ -7,13 +7,19 @@ import shutil
 import signal
 import subprocess
 import textwrap
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from nbtest import proc
 from nbtest.published import accumulator, node
 
+from nbcache.glue.publishing.constants import constant
+from nbcache.protocol.manifests import Function
+from nbcache.published import introspection
+
 MODULE = """
+import ctypes
 import math
 import numpy as np
 from numba import carray, cfunc, guvectorize, njit, vectorize
@@ -51,6 +57,13 @@ def scaled(values, n=2):
 @vectorize(["float64(float64)"])
 def allocating(x):
     return np.full(3, x).sum()
+
+erf = ctypes.CDLL("libm.so.6").erf
+erf.restype, erf.argtypes = ctypes.c_double, [ctypes.c_double]
+
+@vectorize(["float64(float64)"])
+def error(x):
+    return erf(x)
 """
 PUBLISHED = """
 import functions
@@ -59,6 +72,7 @@ nbcache.publish("c.all", {name: getattr(functions, name) for name in ("several",
 nbcache.publish("mean", functions.mean)
 nbcache.publish("scaled", functions.scaled)
 nbcache.publish("allocating", functions.allocating)
+nbcache.publish("error", functions.error)
 nbcache.publish("c.one", {name: getattr(functions, name) for name in ("allocating", "sines")})
 """
 C = r"""
@@ -119,6 +133,16 @@ def test_the_example_of_the_guide_does_what_it_says(folder):
     assert compiled_and_run(folder, "program", example).stdout == "5 10 15\n"
 
 
+def test_a_header_is_one_of_c_plus_plus_as_well(folder):
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler here")
+    for name in ("c.all", "mean"):
+        assert export(folder, name, "--header", "both.h").status == 0
+        options = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fsyntax-only", "-x", "c++"]
+        subprocess.run([compiler, *options, "both.h"], cwd=folder, check=True)
+
+
 @pytest.mark.long
 def test_one_that_may_raise_an_error_ends_the_process_when_it_does(folder):
     done = export(folder, "mean", "--header", "mean.h")
@@ -146,6 +170,7 @@ int main(void)
         ("scaled", "can only be called by Python"),
         ("allocating", "it needs NRT_MemInfo"),
         ("c.one", "c.one: allocating needs NRT_MemInfo"),
+        ("error", "error: it needs a pointer to erf"),
     ],
 )
 def test_what_c_can_not_call_is_refused(folder, name, why):
@@ -176,7 +201,22 @@ def test_show_says_types_results_shapes_and_what_it_was_built_for(folder):
     assert "gufunc total: (float64, float64) -> , shapes (n)->()" not in said
     assert "gufunc total: (float64) -> float64, shapes (n)->()" in said
     assert "ufunc several: (float64, float64) -> float64; (int64, int64) -> int64" in said
-    assert "cfunc sines: (float64, int64) -> float64" in said and "built for" in said
+    assert "cfunc sines(x, n): (float64, int64) -> float64" in said and "built for" in said
+    said = proc.run(["-m", "nbcache", "show", "scaled"], folder / "store", cwd=folder).stdout
+    assert "njit scaled(values, n=2): (array(float64, 1d, C), int64) -> " in said
+
+
+def test_parameters_are_said_as_python_writes_them():
+    def named(*defaults, star=False, names=("a", "b", "c")):
+        function = Function("njit", name="f", module="m", doc=None, parameters=names, defaults=defaults, star=star)
+        return introspection.parameters(function)
+
+    assert named() == "(a, b, c)"
+    assert named({"json": "x"}, constant((0.5, None), "it")) == "(a, b='x', c=(0.5, None))"
+    assert named({"json": None}, star=True) == "(a, b=None, *c)"
+    # What has to be imported, which showing it doesn't, and what no node can make.
+    assert named(constant(Fraction(1, 2), "it"), None) == "(a, b=..., c=...)"
+    assert named(names=()) == ""
 
 
 def test_a_loaded_function_can_be_asked_about(folder):

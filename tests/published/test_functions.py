@@ -93,6 +93,25 @@ def test_signatures_are_compiled_for_it(store, folder):
     assert node(store, 'f = nbcache.load("outer"); print(f(1), f(1.5))', folder).stdout == "4 5.0\n"
 
 
+def test_one_signature_counts_as_a_list_of_it(store, folder):
+    """Text was taken for a list of letters."""
+    program = """
+import functions
+import numba
+nbcache.publish("text", functions.inner, "i8(i8)")
+data = nbcache.dumps(functions.inner, numba.float32(numba.float32))
+nbcache.prewarm(functions.inner, (numba.types.complex128,))
+print(functions.inner.signatures)
+nbcache.publish("types", functions.inner, (numba.types.uint8,))
+print(len(nbcache.about(nbcache.loads(data, trusted=True)).signatures), nbcache.about(nbcache.load("types")).signatures)
+"""
+    said = accumulator(store, program, folder).stdout
+    assert said == "[(int64,), (float32,), (complex128,)]\n1 ('(uint8) -> int64',)\n"
+    assert (
+        node(store, 'print(nbcache.about(nbcache.load("text")).signatures)', folder).stdout == "('(int64) -> int64',)\n"
+    )
+
+
 def test_an_exception_has_its_type_arguments_file_and_line(store, folder):
     accumulator(store, 'import functions; nbcache.publish("f", functions.scaled, ["f8(f8, f8)"])', folder)
     outcome = node(

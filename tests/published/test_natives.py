@@ -202,6 +202,26 @@ except nbcache.errors.PublicationError as exc:
     assert node(place / "store", FAILS, place).stdout == "4.0\n"
 
 
+@pytest.mark.long
+def test_a_symbol_that_no_library_has_is_named_each_time(place):
+    """The second time the function is in the store, which isn't what kept it from being published."""
+    build(place)
+    text = """
+symbol = types.ExternalFunction("blend", float64(float64))
+call = njit(lambda x: symbol(x) + 1)
+try:
+    nbcache.publish("called", call, ["float64(float64)"])
+except nbcache.errors.NbcacheError as exc:
+    print(exc)
+"""
+    for _ in range(2):
+        said = accumulator(place / "store", HEAD + text, place).stdout
+        assert (
+            "it calls blend, which no library of this process has: name one that does in publish(…, libraries=[…])"
+            in said
+        )
+
+
 def test_a_function_with_all_its_signatures_is_published_with_one_of_them(place):
     """Numba compiles no more of such a function, and said so."""
     build(place)

@@ -134,7 +134,7 @@ def test_a_node_without_llvm_and_image_says_what_to_install(published, tmp_path)
         print(exc)
     """
     said = run(environment(tmp_path), published, textwrap.dedent(without))
-    assert "llvmlite is not installed: install it, or publish with an image" in said
+    assert "llvmlite is not installed: install it, or publish where there is a linker" in said
 
 
 @pytest.mark.long

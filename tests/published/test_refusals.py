@@ -183,6 +183,20 @@ def test_each_reason_says_what_to_do(said, case):
     assert reason.partition(": ")[2]
 
 
+def test_what_no_node_can_import_is_not_published_for_those_who_have_numba(folder):
+    program = """
+from numba import njit
+from refused import new_list
+try:
+    nbcache.publish("mine", njit(lambda n: new_list(n)), ["(int64,)"], numba="allow")
+except nbcache.errors.NotPublishableError as exc:
+    print(exc)
+"""
+    said = accumulator(folder / "store", program, folder, NBCACHE_LOG="ERROR").stdout
+    assert "it returns ListType[int64]" in said
+    assert "; nor can a node import it, which has Numba: define it in a module, at the top level" in said
+
+
 @pytest.mark.long
 def test_what_was_compiled_for_literals_alone_is_published_for_plain_types(folder):
     program = (

@@ -150,3 +150,34 @@ def test_names_are_for_their_machines(on):
     assert not processors.here() and not processors.levels() and processors.common() is None
     with pytest.raises(ValueError, match="i486"):
         processors.named("i486")
+
+
+ZEN4 = (
+    "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ht syscall nx"
+    " mmxext fxsr_opt pdpe1gb rdtscp lm constant_tsc rep_good nopl nonstop_tsc cpuid extd_apicid aperfmperf tsc_known_freq"
+    " pni pclmulqdq monitor ssse3 fma cx16 pcid sse4_1 sse4_2 x2apic movbe popcnt aes xsave avx f16c rdrand hypervisor"
+    " lahf_lm cmp_legacy cr8_legacy abm sse4a misalignsse 3dnowprefetch topoext perfctr_core invpcid_single ssbd ibrs ibpb"
+    " stibp vmmcall fsgsbase bmi1 avx2 smep bmi2 invpcid avx512f avx512dq rdseed adx smap avx512ifma clflushopt clwb"
+    " avx512cd sha_ni avx512bw avx512vl xsaveopt xsavec xgetbv1 xsaves avx512_bf16 clzero xsaveerptr rdpru wbnoinvd arat"
+    " avx512vbmi pku ospke avx512_vbmi2 gfni vaes vpclmulqdq avx512_vnni avx512_bitalg avx512_vpopcntdq rdpid"
+)
+SAPPHIRE_RAPIDS = (
+    "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ss ht syscall nx"
+    " pdpe1gb rdtscp lm constant_tsc rep_good nopl xtopology nonstop_tsc cpuid tsc_known_freq pni pclmulqdq ssse3 fma cx16"
+    " pcid sse4_1 sse4_2 x2apic movbe popcnt tsc_deadline_timer aes xsave avx f16c rdrand hypervisor lahf_lm abm"
+    " 3dnowprefetch cpuid_fault ssbd ibrs ibpb stibp fsgsbase tsc_adjust bmi1 avx2 smep bmi2 erms invpcid avx512f avx512dq"
+    " rdseed adx smap avx512ifma clflushopt clwb avx512cd sha_ni avx512bw avx512vl xsaveopt xsavec xgetbv1 xsaves avx_vnni"
+    " avx512_bf16 wbnoinvd arat avx512vbmi umip pku ospke avx512_vbmi2 gfni vaes vpclmulqdq avx512_vnni avx512_bitalg"
+    " avx512_vpopcntdq rdpid cldemote movdiri movdir64b fsrm serialize tsxldtrk amx_bf16 avx512_fp16 amx_tile amx_int8"
+)
+
+
+@pytest.mark.parametrize(
+    ("flags", "never"),
+    [(ZEN4, {"sapphirerapids"}), (SAPPHIRE_RAPIDS, {"znver1", "znver2", "znver3", "znver4"})],
+    ids=["zen4", "sapphirerapids"],
+)
+def test_what_is_for_an_x86_processor_runs_on_hosts_whose_kernel_has_its_own_names_for_features(on, flags, never):
+    on("x86_64")
+    able = {name for name in processors.here() if set(processors.told_to_kernel(name)) <= set(flags.split())}
+    assert able == processors.here().keys() - never

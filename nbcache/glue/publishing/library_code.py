@@ -22,7 +22,7 @@ from nbcache.glue.publishing.constants import constant, names_in_code
 from nbcache.glue.publishing.refusals import OBJECT_MODE, Refused
 from nbcache.protocol import manifests, rare_parts
 from nbcache.published.manifest_names import fields_of
-from nbcache.published.runtime import GENERATORS, HELPERS, MEMORY, THREADING, UNRESOLVED
+from nbcache.published.runtime import GENERATORS, HELPERS, MEMORY, NOWHERE, THREADING, UNRESOLVED
 from nbcache.published.threads import POOLS
 from nbcache.published.unpickling import LOCATE, LOCATE_IN, RECALL
 
@@ -112,6 +112,11 @@ class Codes:
         for entry in self._store.find(key):
             if entry.section("object") == code:
                 return entry
+        # What was stored is kept where the same was compiled for want of a symbol alone: other processes have that.
+        symbols = symbols_of(code)
+        nowhere = natives.nowhere(() if symbols is None else symbols.undefined)
+        if nowhere is not None:
+            raise Refused(NOWHERE.format(nowhere))
         raise Refused(
             "its entry is not in the store, or is that of another build by now: compile it anew, in a new process"
         )

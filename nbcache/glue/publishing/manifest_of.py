@@ -56,7 +56,9 @@ def describe(
         except Refused as exc:
             found = function_kinds.unusable(public, str(exc)) if keep_refused else None
             if found is None:
-                raise NotPublishableError(function_kinds.name_of(public), str(exc)) from exc
+                elsewhere = "; nor can a node import it, which has Numba: define it in a module, at the top level"
+                reason = f"{exc}{elsewhere if keep_refused else ''}"
+                raise NotPublishableError(function_kinds.name_of(public), reason) from exc
             refused[attribute] = found
     if refused:
         # Once more without them: what was noted of a function until it was refused is nothing that nodes need.

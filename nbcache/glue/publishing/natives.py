@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import binding as llvm
 
 from nbcache.elf import functions_in, soname_of
+from nbcache.glue.capture.compilations import build_in
 from nbcache.glue.identity import c_functions
 from nbcache.glue.identity.roots import package_roots
 from nbcache.glue.publishing.refusals import Refused
@@ -70,6 +71,12 @@ def called_by_name(symbols: Iterable[str]) -> dict[str, rare_parts.Native]:
         if where is not None and located is not None and not _is_everywhere(os.fsdecode(located.file)):
             found[symbol] = at(where, FUNCTION, symbol)
     return found
+
+
+def nowhere(symbols: Iterable[str]) -> str | None:
+    """Return a symbol that code calls by its name and that nothing in this process has; None if there is none."""
+    named = (each for each in symbols if each.isidentifier() and not build_in(each))
+    return next((each for each in named if llvm.address_of_symbol(each) is None), None)
 
 
 @functools.cache

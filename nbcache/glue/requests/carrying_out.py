@@ -35,6 +35,7 @@ from nbcache.glue.keys.units import Unit, unit_for
 from nbcache.glue.requests import type_fields
 from nbcache.glue.requests import type_json as typecodec
 from nbcache.importing import UntrustedError, guard
+from nbcache.one_line import first_line
 from nbcache.process import opened
 from nbcache.protocol.requests import MAX_ITEMS, Request
 
@@ -155,8 +156,7 @@ def complaining() -> Iterator[None]:
     try:
         yield
     except Exception as exc:
-        first = (str(exc).strip().splitlines() or [""])[0]
-        raise RefusedError(f"it does not compile: {type(exc).__name__}: {first}") from exc
+        raise RefusedError(f"it does not compile: {type(exc).__name__}: {first_line(exc)}") from exc
 
 
 def import_trusted(name: str, path: Iterable[str], trust: Trust) -> None:

@@ -24,7 +24,7 @@ from numba.core import sigutils
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import NumbaPickler
-from numba.core.types import ClassInstanceType, Omitted
+from numba.core.types import ClassInstanceType, Omitted, Type
 from numba.experimental.jitclass.base import JitClassType
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -315,6 +315,19 @@ class _Again:
 def prepare(public: Any, sig: Any) -> None:
     """Compile, or load, what a call with arguments of the signature *sig* would.  Raises what Numba raises."""
     compile_for(public, argument_types(public, sig), None)
+
+
+def listed(signatures: Any) -> list[Any] | None:
+    """Several signatures as a list; None for none. One by itself counts as a list of it, as Numba's decorators have it:
+    text, what calling a type returned, or a tuple of types.
+    """
+    if signatures is None:
+        return None
+    if isinstance(signatures, tuple):
+        alone = bool(signatures) and all(isinstance(each, Type) for each in signatures)
+    else:
+        alone = sigutils.is_signature(signatures)
+    return [signatures] if alone else list(signatures)
 
 
 def argument_types(public: Any, sig: Any) -> tuple[Any, ...]:

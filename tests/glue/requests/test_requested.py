@@ -6,9 +6,9 @@ import signal
 import weakref
 
 import pytest
-from numba import njit
+from numba import float64, int64, njit
 
-from nbcache.glue.requests.requested import _by_value, _dump
+from nbcache.glue.requests.requested import _by_value, _dump, listed
 
 MOST = 100_000
 
@@ -64,3 +64,14 @@ def test_a_time_limit_of_the_program_s_ends_pickling():
             _by_value(1, lambda _public, _file: signal.raise_signal(signal.SIGUSR1), 100)
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("one", ["f8(f8)", "(f8,)", float64(float64), (float64,), (float64, int64)])
+def test_a_signature_by_itself_is_a_list_of_it(one):
+    assert listed(one) == listed([one]) == listed(each for each in [one]) == [one]
+
+
+def test_several_signatures_are_listed():
+    assert listed(None) is None and listed(()) == [] == listed([])
+    assert listed(("f8(f8)", "i8(i8)")) == ["f8(f8)", "i8(i8)"]
+    assert listed(((float64,), (int64,))) == [(float64,), (int64,)]
