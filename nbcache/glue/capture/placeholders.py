@@ -432,12 +432,7 @@ def _resolve(definition: Definition, reach: Any) -> Any:
         found = _called(name) if reference is None else reach().referent(reference)
         return _as_pickled(found, _name_that_leads_to(found))
     if kind == "type":
-        _, position, name = definition
-        found = reach().types[position : position + 1]
-        # The other half of a recursion is loaded for a function that takes others.
-        if [*map(nameless, found)] != [name]:
-            raise Unresolvable(f"the type {name} is not where it was")
-        return found[0]
+        return reach().type_at(*definition[1:])
     if kind == "value":
         _, reference, where, variable = definition
         try:

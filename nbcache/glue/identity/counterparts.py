@@ -9,6 +9,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from nbcache.glue.identity.bytecode import nested_codes, plan_of, variables_of
+from nbcache.glue.identity.describe_numba import nameless
 from nbcache.glue.identity.marked_packages import Ran
 from nbcache.glue.identity.node import Node, Unresolvable
 from nbcache.glue.identity.only_named import Referred
@@ -213,6 +214,17 @@ class Reach:
                     return position, held
         found: tuple[int, bytes] | None = self.reference(obj)
         return found
+
+    def type_at(self, position: int, name: str) -> object:
+        """The type that *position* and *name* mean here.  Raises Unresolvable.
+
+        The other half of a recursion is loaded for a function that takes others.
+        """
+        found = self.types[position : position + 1]
+        if [*map(nameless, found)] != [name]:
+            msg = f"the type {name} is not where it was"
+            raise Unresolvable(msg)
+        return found[0]
 
     def own_reference(self, obj: object) -> tuple[int, bytes] | None:
         """The same for what is reached from the unit itself, whatever else has been asked for already."""
