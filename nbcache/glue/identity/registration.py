@@ -17,6 +17,7 @@ from numba.core.typing import templates
 from nbcache.glue import own_attributes
 from nbcache.glue.identity import asked_names
 from nbcache.glue.identity.asked_names import EVERYTHING, is_type_class
+from nbcache.glue.identity.attributes import ignored_members
 from nbcache.glue.identity.constant_bytes import spelt
 from nbcache.glue.identity.dictionary_changes import Mutations, dictionary_behind
 from nbcache.glue.identity.ownership import (
@@ -228,19 +229,28 @@ def identified(template: Any) -> Iterator[object]:
     options = [(name, value) for name, value in _options(template) if type(value) not in _PLAIN]
     if options:
         yield options
-    # Somebody's own kind of template, from which Numba derives this one.
-    yield from (members for base in template.__mro__[1:] if (members := _members_of(base)))
+    # Somebody's own kind of template: this one, or one from which Numba derives it.
+    yield from (members for base in template.__mro__ if (members := _members_of(base)))
     inline = getattr(template, "_inline", None)
     if inline is not None and not (inline.is_never_inline or inline.is_always_inline):
         yield inline.value
 
 
 def _members_of(base: type) -> list[object]:
-    """What somebody has written into a class of templates; nothing for one of Numba's."""
+    """What somebody has written into a class of templates that `asks_of` doesn't tell; nothing for one of Numba's."""
     if is_toolchain_definition(base):
         return []
-    return [part for name, member in sorted(vars(base).items()) for part in (name, getattr(member, "__func__", member))
+    members = {name: vars(base)[name] for name in sorted(vars(base).keys() - _TOLD - ignored_members(base))}
+    return [part for name, member in members.items() for part in (name, getattr(member, "__func__", member))
             if not name.startswith("__") or isinstance(member, FunctionType)]  # fmt: skip
+
+
+_TOLD = frozenset(
+    {
+        "key", "_attr", "_overload_func", "_definition_func", "_jit_options", "_strict", "_inline", "prefer_literal",
+        "metadata", "unsafe_casting", "exact_match_required",
+    }
+)  # fmt: skip
 
 
 def is_made_by_a_template(implementation: Any) -> bool:

@@ -66,7 +66,11 @@ BY_A_TEMPLATE = (
     COMMON
     + """
 from numba.core.typing.templates import _OverloadAttributeTemplate, make_overload_attribute_template, AbstractTemplate
+from numba.core.typing.templates import InlineOptions
 from numba.extending import infer_getattr, lower_builtin
+
+def choose_size(self):
+    return lambda self: 3.0
 
 class OwnKind(_OverloadAttributeTemplate):
     is_method = True
@@ -100,9 +104,6 @@ class OwnKind(_OverloadAttributeTemplate):
 
         return types.BoundFunction(MethodTemplate, typ)
 
-def choose_size(self):
-    return lambda self: 3.0
-
 infer_getattr(make_overload_attribute_template(ValueType, "size", choose_size, base=OwnKind))
 overload(choose_size)(choose_size)
 
@@ -117,6 +118,17 @@ def g(x):
 print(json.dumps([f(Value()), g(Value()), sum(each.is_start for _time, each in listener.buffer)]))
 """
 )
+WRITTEN = """is_method = True
+    key = ValueType
+    _attr = "size"
+    _overload_func = staticmethod(choose_size)
+    _inline = staticmethod(InlineOptions("never"))
+    _inline_overloads = {}
+    metadata = {}
+    prefer_literal = False
+    _jit_options = {}
+    _strict = True
+"""
 BY_A_CHOOSER = """
 import json
 from numba import njit, types
@@ -294,6 +306,15 @@ def test_what_a_template_of_ones_own_consists_of_counts(tmp_path):
     plain = said(tmp_path, other, store=None)
     assert plain.startswith("[5.0, 6.0, ")
     assert said(tmp_path, other)[:9] == plain[:9]
+
+
+def test_so_does_a_template_that_is_registered_as_it_was_written(tmp_path):
+    made = 'infer_getattr(make_overload_attribute_template(ValueType, "size", choose_size, base=OwnKind))'
+    written = BY_A_TEMPLATE.replace(made, "infer_getattr(OwnKind)").replace("is_method = True", WRITTEN)
+    assert said(tmp_path, written) == "[3.0, 4.0, 3]\n"
+    assert said(tmp_path, written) == "[3.0, 4.0, 0]\n"
+    other = written.replace("return call(builder, args)", "return builder.fneg(call(builder, args))")
+    assert said(tmp_path, other)[:12] == "[-3.0, -2.0,"
 
 
 def test_types_stand_by_the_places_that_they_had_before_anything_was_filled_in(tmp_path):
