@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import functools
 import io
 import pickle
 import re
@@ -187,15 +188,24 @@ def _registered_for(function: Any) -> Type | None:
 
 def _function_of(function: Any) -> Type:
     """Called by unpickling: the type of a function that Numba was told how to compile.  Raises Unloadable."""
+    _filled()
     found = _registered_for(function)
     if found is None:
-        # Numba registers its own when they are needed; some in modules that say how they are lowered.
-        cpu_target.target_context.refresh()
-        cpu_target.typing_context.refresh()
+        _fill()  # what was registered since
         found = _registered_for(function)
     if found is None:
         raise Unloadable(f"nothing is registered with Numba for {getattr(function, '__qualname__', function)}")
     return found
+
+
+def _fill() -> None:
+    cpu_target.target_context.refresh()
+    cpu_target.typing_context.refresh()
+
+
+_filled = functools.cache(_fill)
+"""Numba registers some of its own when they are needed, in modules that say how they are lowered. The type of a
+function has all that is registered for it; one that was made before lacked some, and compiled code was for another."""
 
 
 def _addressed_in(values: Iterable[Any]) -> Iterator[Any]:
