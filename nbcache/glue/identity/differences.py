@@ -19,6 +19,8 @@ from nbcache.passing_exceptions import suppressed
 
 _DEPTH = 3
 """Through how many containers a name is looked for."""
+_LONGEST = 300
+"""How much of what something is called is said [characters]."""
 
 
 CHANGED = "what it depends on changed while it was compiled"
@@ -117,16 +119,22 @@ def node_components(nodes: list[Node], prefix: str) -> list[tuple[str, str]]:
     for node in nodes:
         if node is not nodes[0] and _is_leaf(node):
             continue
-        owner = "" if node.title.startswith("function ") else f"{node.title}: "
+        owner = "" if node.title.startswith("function ") else f"{_title(node)}: "
         for label, content, words in node.parts:
             if content == b"@":
                 continue  # nothing but the edge of this label
             found.append((f"{prefix}{owner}{label}", words or hashlib.blake2b(content, digest_size=6).hexdigest()))
         for (label, _obj), child, compiled in zip(node.edges, node.children, node.ways, strict=True):
-            words = ", ".join([child.title, *(part[2] for part in child.parts)]) if _is_leaf(child) else child.title
+            title = _title(child)
+            words = ", ".join([title, *(part[2] for part in child.parts)]) if _is_leaf(child) else title
             # The third kind says so in its title: "reference to".
             found.append((f"{prefix}{owner}{label}", words if compiled else f"{words} (run while compiling)"))
     return found
+
+
+def _title(node: Node) -> str:
+    """What a node is called. A type may be called by all that is in it, and stand before a thousand parts."""
+    return node.title if len(node.title) <= _LONGEST else f"{node.title[:_LONGEST]}…"
 
 
 def _is_leaf(node: Node) -> bool:

@@ -2,9 +2,10 @@
 
 import types
 
+import numba
 import pytest
 
-from nbcache.glue.identity.differences import changed, first_change
+from nbcache.glue.identity.differences import changed, first_change, node_components
 from nbcache.glue.keys.key_maker import KeyMaker
 
 
@@ -66,3 +67,17 @@ def test_what_changed_is_named(change):
 
 def test_without_a_name_it_is_only_said():
     assert changed(None) == "what it depends on changed while it was compiled"
+
+
+def test_what_a_type_is_called_is_said_once_in_part():
+    """Awkward's arrays of vectors are called by a table of functions: entries had forty megabytes of words for people."""
+
+    class Long(numba.types.Type):
+        def __init__(self):
+            super().__init__("Long(" + "x" * 10_000 + ")")
+            self.parts = tuple(Holder(i) for i in range(50))
+
+    nodes = KeyMaker().engine.nodes(Long())
+    words = node_components(nodes, "argument 0 ")
+    assert len(words) > 50
+    assert sum(len(label) + len(value) for label, value in words) < 100_000
