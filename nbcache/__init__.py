@@ -98,6 +98,7 @@ def publish(
     """
     from nbcache import process
 
+    _check_word(numba)
     with process.nothing_collected():
         from nbcache.client import publications
 
@@ -123,10 +124,16 @@ def load(
     """
     from nbcache import process
 
+    _check_word(numba)
     with process.nothing_collected():
         from nbcache.published import load as loading
 
         return loading.load(name, _settings(), numba=numba, version=version, follow=follow)
+
+
+def _check_word(numba: object) -> None:
+    if numba not in ("forbid", "allow"):
+        raise ValueError(f"numba={numba!r:.40} is neither 'forbid' nor 'allow'")
 
 
 def dumps(

@@ -5,6 +5,8 @@ import textwrap
 import pytest
 from nbtest.published import accumulator, node
 
+import nbcache
+
 MODULE = """
 import ctypes
 import enum
@@ -274,3 +276,9 @@ def test_what_needs_numba_is_published_for_those_who_have_it(folder):
         forbidden == f"both: with_block needs Numba: {OBJECT_MODE}; load it with numba='allow' where Numba is installed"
     )
     assert missing == "both: refused:with_block can't be imported instead: numba is not to be imported here"
+
+
+@pytest.mark.parametrize("call", [lambda: nbcache.publish("a", abs, numba="yes"), lambda: nbcache.load("a", numba=1)])
+def test_a_word_that_says_neither_yes_nor_no_to_numba_is_refused(call):
+    with pytest.raises(ValueError, match="is neither 'forbid' nor 'allow'"):
+        call()
