@@ -201,7 +201,9 @@ class KeyMaker:
                 unread = self._looked_at(frame.unit, consulted)
                 consulted.unread = self.engine.digest(unread) if unread else b""
                 self.marked.complete(frame.unit, consulted)
-                consulted.declined = self.installed.edition if self._declined(frame) else b""
+                # Who had nothing to say may have filled something in all the same.
+                declined = not consulted.after and self._declined(frame)
+                consulted.declined = self.installed.edition if declined else b""
             except Unidentifiable as exc:
                 consulted.conflict = str(exc)
 
