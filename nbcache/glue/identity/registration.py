@@ -17,7 +17,6 @@ from numba.core.typing import templates
 from nbcache.glue import own_attributes
 from nbcache.glue.identity import asked_names
 from nbcache.glue.identity.asked_names import EVERYTHING, is_type_class
-from nbcache.glue.identity.attributes import ignored_members
 from nbcache.glue.identity.constant_bytes import spelt
 from nbcache.glue.identity.dictionary_changes import Mutations, dictionary_behind
 from nbcache.glue.identity.ownership import (
@@ -240,6 +239,8 @@ def _members_of(base: type) -> list[object]:
     """What somebody has written into a class of templates that `asks_of` doesn't tell; nothing for one of Numba's."""
     if is_toolchain_definition(base):
         return []
+    from nbcache.glue.identity.attributes import ignored_members  # few have kinds of their own
+
     members = {name: vars(base)[name] for name in sorted(vars(base).keys() - _TOLD - ignored_members(base))}
     return [part for name, member in members.items() for part in (name, getattr(member, "__func__", member))
             if not name.startswith("__") or isinstance(member, FunctionType)]  # fmt: skip
