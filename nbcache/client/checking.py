@@ -209,9 +209,10 @@ def _compared(expected: Expected, made: bytes | None) -> str:
     stored = expected.front_end
     if stored is None or made is None or not front_end.can_be_compared(stored, made):
         return reasons.NO_DIGEST
-    if expected.fits and front_end.are_the_same(stored, made):
+    if not expected.fits:
+        return reasons.DIFFERENT
+    if front_end.are_the_same(stored, made):
         return reasons.SAME
-    reordered = expected.fits and front_end.are_the_same_in_another_order(stored, made)
-    if reordered:
+    if front_end.are_the_same_in_another_order(stored, made):
         return reasons.REORDERED
-    return reasons.RECURSION if expected.fits and front_end.are_recursive(stored, made) else reasons.DIFFERENT
+    return reasons.RECURSION if front_end.are_recursive(stored, made) else reasons.DIFFERENT

@@ -324,19 +324,17 @@ def definition_for(token: str, reach: Callable[[], Reach]) -> Definition:
     definition = definitions[token]
     if definition[0] == "object":
         obj, name = _live[token](), definition[2]
-        return ("object", reach().own_reference(obj) if name else _reference(obj, reach), name)
+        return ("object", reach().own_reference(obj) if name else _reference(obj, reach().reference), name)
     if definition[0] == "value":
         live = _live[token]()
-        return ("value", _reference(live.function, reach), live.kind, live.variable)
+        return ("value", _reference(live.function, reach().reference), live.kind, live.variable)
     if definition[0] == "address" and definition[1][0] not in addresses.NAMED:
-        owner = _live[token].owner
-        reference = None if owner is None else reach().lasting_reference(owner)
-        return ("address", (definition[1][0], reference or _reference(owner, reach)))
+        return ("address", (definition[1][0], _reference(_live[token].owner, reach().lasting_reference)))
     return definition
 
 
-def _reference(obj: object, reach: Callable[[], Reach]) -> tuple[int, bytes]:
-    reference = reach().reference(obj)
+def _reference(obj: object, look: Callable[[object], Any]) -> Any:
+    reference = look(obj)
     if reference is None:
         msg = f"it refers to {getattr(obj, '__qualname__', type(obj).__name__)}, which only exists after compiling"
         raise Unresolvable(msg)

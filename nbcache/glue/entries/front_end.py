@@ -26,6 +26,8 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, Final
 
+from numba.core.codegen import RuntimeLinker
+
 from nbcache.glue import own_attributes
 from nbcache.glue.capture import placeholders
 from nbcache.glue.entries.library import StoredLibrary
@@ -39,8 +41,6 @@ _EXACT, _LOOSE, _OF_CODE = (slice(at, at + _SIZE) for at in (1, 1 + _SIZE, 2 + 2
 """Where the digests are in the section: of the text, of its lines, and of the object that was made of it."""
 _IN_RECURSION: Final = 1 + 2 * _SIZE
 """Where it says whether recursive code is in it that called what was still being compiled."""
-_STILL_COMPILED: Final = ".numba.unresolved$"
-"""What the name begins with by which Numba calls a function that is still being compiled."""
 
 _TOKEN = re.compile(r"nbcache![0-9a-z]{24}\.\d+!")
 _BUILD = re.compile(r"v[12]\d{29,}")
@@ -120,7 +120,7 @@ def note(library: Any, text: str) -> None:
     """
     added = _of_wrapper(_nameless(text)) if text.startswith(_WRAPPERS) else _of_text(text)
     exact, loose, recursive = getattr(library, own_attributes.OWN_IR, (b"", b"", False))
-    recursive = recursive or _STILL_COMPILED in text
+    recursive = recursive or RuntimeLinker.PREFIX in text
     setattr(library, own_attributes.OWN_IR, (exact + added[0], loose + added[1], recursive))
 
 

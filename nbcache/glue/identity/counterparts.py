@@ -205,13 +205,13 @@ class Reach:
         position = self._positions.get(id(obj))
         return None if position is None else (position, self._objects[position][0])
 
-    def lasting_reference(self, obj: object) -> tuple[int, bytes | str] | None:
+    def lasting_reference(self, obj: object) -> tuple[int, bytes | tuple[str, str]] | None:
         """As `reference`; for what others' types hold, whose content grows while they are asked, type and attribute."""
-        for position, typ in enumerate(self.types):
+        for position, typ in enumerate(self.types if obj is not None else ()):
             if not is_toolchain_definition(type(typ)):
                 held = next((name for name, value in vars(typ).items() if value is obj), None)
                 if held is not None:
-                    return position, held
+                    return position, (nameless(typ), held)
         found: tuple[int, bytes] | None = self.reference(obj)
         return found
 
@@ -231,20 +231,20 @@ class Reach:
         position = self._positions.get(id(obj), self._own)
         return None if position >= self._own else (position, self._objects[position][0])
 
-    def referent(self, reference: tuple[int, bytes | str]) -> object:
+    def referent(self, reference: tuple[int, bytes | tuple[str, str]]) -> object:
         """The object that *reference* means here.  Raises Unresolvable."""
         position, digest = reference
-        if isinstance(digest, str):
-            return self._held(position, digest)
+        if isinstance(digest, tuple):
+            return self._held(position, *digest)
         if position < 0:
             return self.choices.referent((-1 - position, digest))
         return self._referent((position, digest))
 
-    def _held(self, position: int, name: str) -> object:
+    def _held(self, position: int, name: str, attribute: str) -> object:
         try:
-            return vars(self.types[position])[name]
-        except LookupError as exc:
-            msg = f"no type that it takes has {name} yet"
+            return vars(self.type_at(position, name))[attribute]
+        except KeyError as exc:
+            msg = f"the type {name} has no {attribute} yet"
             raise Unresolvable(msg) from exc
 
     @_and_beyond

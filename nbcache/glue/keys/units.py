@@ -179,13 +179,10 @@ class Unit:
     def _parts_of_what_is_asked(self) -> list[Part]:
         maker = self.maker
         parts = [(label, words.encode()) for label, words in self.extra]
-        open_types: list[tuple[object, Scope]] = []
-        for i, typ in enumerate(self.args):
-            digest, scope = maker.type_scoped(typ)
-            parts.append((f"type of argument {i}", digest))
-            if scope is not None:
-                open_types.append((typ, scope))
-        self.types_then = self.types_then or self.types_now()
+        found = [maker.type_scoped(typ) for typ in self.args]
+        parts += [(f"type of argument {i}", digest) for i, (digest, _scope) in enumerate(found)]
+        open_types = [(typ, scope) for typ, (_, scope) in zip(self.args, found, strict=True) if scope is not None]
+        self.types_then = self.types_then or b"".join(digest for digest, _scope in found)
         self._types = self._types or ([*types_in(self.args)] if open_types else [])
         parts.append(("type of the result", b"" if self.return_type is None else maker.type_digest(self.return_type)))
         self.content = self._content()

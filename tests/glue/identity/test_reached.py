@@ -1,10 +1,12 @@
 """What a unit reaches is found again, whatever it is."""
 
 import numpy as np
+import pytest
+from numba import types
 
 from nbcache.glue.identity.counterparts import Reach
 from nbcache.glue.identity.marked_packages import Ran
-from nbcache.glue.identity.node import Node
+from nbcache.glue.identity.node import Node, Unresolvable
 
 BESIDE_A_REGISTRATION = """
 from numba.extending import overload
@@ -58,6 +60,22 @@ def test_an_object_that_is_reached_on_two_ways_is_found_by_what_it_is_on_each():
     reach = Reach([], beyond=lambda: [run], chosen=lambda: [compiled])
     assert reach.referent((7, run.digest)) is shared
     assert reach.referent((7, compiled.digest)) is shared
+
+
+def test_what_a_type_holds_is_found_in_the_type_of_that_name_at_that_place():
+    class Held(types.Type):
+        def __init__(self, name, held):
+            super().__init__(name=name)
+            self.held = held
+
+    one, same, other = object(), object(), object()
+    reference = Reach([], types=[Held("A", one)]).lasting_reference(one)
+    assert Reach([], types=[Held("A", same)]).referent(reference) is same
+    # The other half of a recursion is loaded for a function that takes others.
+    for elsewhere in ([Held("B", other)], [types.float64], []):
+        with pytest.raises(Unresolvable, match="the type A is not where it was"):
+            Reach([], types=elsewhere).referent(reference)
+    assert Reach([], types=[Held("A", None)]).lasting_reference(None) is None
 
 
 def test_a_function_of_the_unit_that_runs_while_compiling_as_well_stays_its_own():
