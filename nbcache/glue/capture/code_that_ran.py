@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any, cast
 
@@ -29,7 +30,7 @@ class Running(threading.local):
         self._tool: Any = None
         self._callers = 0
         """How many calls there were already when the outermost compilation began."""
-        self._missed = False
+        self._missed = self._is_aside = False
         self._given_back: set[CodeType] = set()
         self._names: set[bytes] = set()
         """What was asked for so far, where it is dear to note what runs."""
@@ -47,6 +48,7 @@ class Running(threading.local):
         """
         if not _IS_CHEAP:
             self._names.update(names)
+        self._go_on()
         if self._tool is None and (_IS_CHEAP or not self._missed):
             self._tool = _new_tool() if _IS_CHEAP or any_marked() or any_new(names) else None
             self._missed |= self._tool is None
@@ -54,7 +56,29 @@ class Running(threading.local):
     @property
     def missed(self) -> bool:
         """Whether something may have run that wasn't noted."""
-        return self._missed or (self._tool is not None and not self._tool.works)
+        return self._missed or (self._tool is not None and not self._is_aside and not self._tool.works)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """While this is entered nbcache's own code runs, which takes half as long again where that is dear to note.
+
+        Should code of the program compile something from there, it is noted as usual: see `begin`.
+        """
+        if self._is_aside or not isinstance(self._tool, _Profiler) or not self._tool.works:
+            yield
+            return
+        self._is_aside = True
+        self._tool.stop()
+        try:
+            yield
+        finally:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Note again what runs, where that was put aside and nobody else's profiler is on meanwhile."""
+        if self._is_aside and isinstance(self._tool, _Profiler):
+            self._is_aside = False
+            self._tool.start()
 
     def miss(self) -> None:
         """Something that matters ran when nobody noted it."""
@@ -75,7 +99,7 @@ class Running(threading.local):
         """End it: the outermost compilation is over."""
         if not self.missed and self._names:
             note_plain(self._names)
-        tool, self._tool, self._missed = self._tool, None, False
+        tool, self._tool, self._missed, self._is_aside = self._tool, None, False, False
         self._given_back, self._names = set(), set()
         if tool is not None:
             tool.stop()
@@ -115,7 +139,11 @@ class _Profiler:
                 self.called = True
 
         self._profiler = Callable(subcalls=False, builtins=False)
-        self._profiler.enable(subcalls=False, builtins=False)
+        self.start()
+
+    def start(self) -> None:
+        if sys.getprofile() is None:
+            self._profiler.enable(subcalls=False, builtins=False)
 
     @property
     def works(self) -> bool:

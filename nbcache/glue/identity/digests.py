@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TypeAlias
+from contextlib import contextmanager, suppress
+from typing import Any, TypeAlias
 
-from nbcache.glue.identity.node import HandedOn, Node, Scope, Walked
+from nbcache.glue.identity.node import HandedOn, Node, Scope, Unidentifiable, Walked
 from nbcache.glue.identity.watched import MISSING, Watched
 
 
@@ -150,6 +151,8 @@ class Common:
         """By id and by whether they are reached as what is compiled; a node keeps its object alive."""
         self.refused: dict[int, object] = {}
         """Roots that can't be identified, by id."""
+        self.handed_on: dict[tuple[int, ...], Node] = {}
+        """The nodes of modules that are handed on, by the ids of the roots, which they keep alive."""
         self.lists: dict[tuple[object, ...], bytes] = {}
         """The digests of lists, by what is in them."""
         self._scopes: set[Scope] = set()
@@ -174,7 +177,7 @@ class Common:
     @contextmanager
     def growing(self, *, counted: bool = False) -> Iterator[None]:
         """While this is entered, a walk adds what it describes; what it has not finished is left out if it fails."""
-        size = sum(map(len, self.nodes))
+        size = self._size()
         self.busy = True
         try:
             yield
@@ -182,12 +185,16 @@ class Common:
             self._drop(lambda node: node.digest is None)
             raise
         finally:
-            self.busy = False
-            self._grown = True
-            self.count += counted * (sum(map(len, self.nodes)) - size)
+            self.busy, more = False, self._size() - size
+            self._grown |= more > 0
+            self.count += counted * more
+
+    def _size(self) -> int:
+        return sum(map(len, self.nodes))
 
     def _drop(self, unwanted: Callable[[Node], bool]) -> None:
-        for part in self.nodes:
+        parts: list[dict[Any, Node]] = [*self.nodes, self.handed_on]
+        for part in parts:
             for key in [key for key, node in part.items() if unwanted(node)]:
                 del part[key]
 
@@ -233,6 +240,33 @@ class Kept:
         ]
         Walked([scope for _node, scope in found])
         self.nodes(generation).update((id(node.obj), node) for node, _scope in found)
+
+
+class Refused:
+    """What nothing identifies, and what leads there: a long walk came to it, and another one needn't."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, bool], tuple[weakref.ref[object], object, str]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def again(self, obj: object, generation: object, *, compiled: bool) -> None:
+        """Raises Unidentifiable where it is known of *obj*."""
+        refused = self._found.get((id(obj), compiled))
+        if refused is not None and refused[0]() is obj and refused[1] == generation:
+            raise Unidentifiable(refused[2])
+
+    def add(self, order: list[Node], generation: object, reason: str) -> None:
+        """A walk in this *order* was given up for a *reason*: what it had not finished leads there."""
+        for node in order:
+            if node.digest is None:
+                with suppress(TypeError):  # not everything can be referred to weakly
+                    self._found[id(node.obj), node.reached_compiled] = (weakref.ref(node.obj), generation, reason)
+
+    def clear(self) -> None:
+        """Nothing is known any more."""
+        self._found.clear()
 
 
 class Holding(dict[Scope | Walked | Common, bool]):

@@ -29,9 +29,9 @@ from __future__ import annotations
 
 import sys
 import weakref
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.bytecode import names_in
@@ -41,6 +41,7 @@ from nbcache.glue.identity.digests import (
     Kept,
     Looking,
     Members,
+    Refused,
     components,
     digest_component,
     know_members,
@@ -84,11 +85,13 @@ class IdentityEngine:
     def __init__(self, describe: Callable[[object, bool], Node], generation: Callable[[], object]) -> None:
         self._describe = describe
         self._generation = generation
-        self._refused: dict[tuple[int, bool], tuple[weakref.ref[Any], object, str]] = {}
+        self._refused = Refused()
         self._common = Common()
         self._kept = Kept()
         self._marked_in_vain: set[tuple[object, ...]] = set()
         self._looking = Looking()
+        self.aside: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered while a walk goes on: what runs then is no part of what the program does."""
 
     def scoped(self, root: object, limit: int | None = None, walked: list[Node] | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects.
@@ -125,9 +128,12 @@ class IdentityEngine:
         memo = _memo_of(root)
         return memo is not None and memo.digest == digest
 
-    def together(self, roots: tuple[object, ...]) -> bytes:
-        """The digest of several objects, of which one may hand modules on to another."""
-        return self._handed_on(roots).digest  # type: ignore[return-value]
+    def together(self, roots: tuple[object, ...], *, for_good: bool = False) -> bytes:
+        """The digest of several objects, of which one may hand modules on to another.
+
+        *for_good*: all of them live as long as the process.
+        """
+        return (self._for_good(roots) if for_good else self._handed_on(roots)).digest  # type: ignore[return-value]
 
     def bound(self, root: object) -> tuple[int, ...]:
         """The ids of the objects that code for *root* is bound to, whatever they hold; *root* carries its digest."""
@@ -169,9 +175,12 @@ class IdentityEngine:
         memo = _memo_of(root)
         return memo.scope.keeper(digest) if memo is not None else None
 
-    def nodes(self, root: object) -> list[Node]:
-        """Every node reached from *root*, the root first, in a stable order."""
-        return self._nodes((root,))
+    def nodes(self, root: object, *, for_good: bool = False) -> list[Node]:
+        """Every node reached from *root*, the root first, in a stable order; *for_good* as in `together`."""
+        if not for_good:
+            return self._nodes((root,))
+        first, *others = preorder(self._for_good((root,)), set())
+        return [*others, first] if isinstance(first.obj, HandedOn) else [first, *others]
 
     def still(self, root: object, scope: Scope) -> bool:
         """Whether *scope* is the one that *root* carries, and all that was read for it is what it was."""
@@ -199,18 +208,24 @@ class IdentityEngine:
 
     def scoped_for_good(self, root: object) -> tuple[bytes, Scope]:
         """As `scoped`, for something that lives as long as the process; what it reaches is shared with `nodes_of`."""
+        node = self._for_good((root,))
+        return node.digest, node.scope  # type: ignore[return-value]
+
+    def _for_good(self, roots: tuple[object, ...]) -> Node:
+        """The node of one that lives as long as the process, or of the modules that this one or several hand on."""
+        key = tuple(map(id, roots))
         while True:
             common = self._in_common()
-            try:
-                with common.growing(), collected_later():
-                    self._walk((root,), common.generation, use_memos=False, nodes=common.nodes)
-                    node = common.nodes[is_compilable(root)][id(root)]
-                    if node.scope.hands_on:  # type: ignore[union-attr]
-                        node = self._handed_on((root,), scope=node.scope, nodes=common.nodes)
-            except MarkedError:
-                self._common = Common(self._generation(), common.count)
-            else:
-                return node.digest, node.scope  # type: ignore[return-value]
+            node = common.handed_on.get(key)
+            with suppress(MarkedError), common.growing(), collected_later():
+                if node is None and len(roots) == 1:
+                    self._walk(roots, common.generation, use_memos=False, nodes=common.nodes)
+                    node = common.nodes[is_compilable(roots[0])][id(roots[0])]
+                if node is None or (node.scope.hands_on and key not in common.handed_on):  # type: ignore[union-attr]
+                    node = self._handed_on(roots, scope=None if node is None else node.scope, nodes=common.nodes)
+                    common.handed_on[key] = node
+                return node
+            self._common = Common(self._generation(), common.count)
 
     def digest_for_good(self, objects: tuple[object, ...]) -> bytes:
         """The digest of a list of these, all of which live as long as the process."""
@@ -297,7 +312,8 @@ class IdentityEngine:
             order: list[Node] = []
             try:
                 found = ({}, {}) if nodes is None else nodes
-                self._walk_once(roots, generation, order, found, use_memos=use_memos, limit=limit or MAX_NODES)
+                with self.aside():
+                    self._walk_once(roots, generation, order, found, use_memos=use_memos, limit=limit or MAX_NODES)
             except Unidentifiable as exc:
                 marked = limit is None and (
                     mark(on_the_way(roots, order)) or (not order and self._mark_readers(roots, generation, str(exc)))
@@ -353,7 +369,7 @@ class IdentityEngine:
                 msg = f"it reaches more than {limit} objects"
                 raise TooMuchError(msg)
             if self._refused:
-                self._refuse_again(obj, generation, compiled=compiled)
+                self._refused.again(obj, generation, compiled=compiled)
             node = kept.get(id(obj)) if not compiled else None
             if node is not None and holding.keeps(node) and take(node, order, nodes, taken, members):
                 return node
@@ -375,25 +391,10 @@ class IdentityEngine:
             self._visit_all(roots, visit, known, generation)
         except Unidentifiable as exc:
             if len(order) > _LONG_WALK and not isinstance(exc, TooMuchError):
-                self._refuse(order, generation, str(exc))
+                self._refused.add(order, generation, str(exc))
             raise
         finally:
             self._kept.add(order, generation, lasts)
-
-    def _refuse_again(self, obj: object, generation: object, *, compiled: bool) -> None:
-        refused = self._refused.get((id(obj), compiled))
-        if refused is not None and refused[0]() is obj and refused[1] == generation:
-            raise Unidentifiable(refused[2])
-
-    def _refuse(self, order: list[Node], generation: object, reason: str) -> None:
-        """A long walk came to something that nothing identifies: don't walk there again.
-
-        What it had not finished leads there.
-        """
-        for node in order:
-            if node.digest is None:
-                with suppress(TypeError):  # not everything can be referred to weakly
-                    self._refused[id(node.obj), node.reached_compiled] = (weakref.ref(node.obj), generation, reason)
 
     def _visit_all(
         self,

@@ -56,7 +56,7 @@ class Answer:
     isn't compiled; ``hands_on``: whether the question's types bring modules along.
     """
 
-    __slots__ = ("again", "chosen", "hands_on", "known", "raw", "runs", "types")
+    __slots__ = ("again", "chosen", "hands_on", "known", "raw", "root", "runs", "types")
 
     def __init__(
         self, raw: Any, chosen: Any, types: tuple[Any, ...], *, again: bool = False, runs: bool = False
@@ -68,11 +68,8 @@ class Answer:
         self.again = again
         self.hands_on: bool | None = None
         self.known: tuple[bytes, Scope] | None = None
-
-    @property
-    def root(self) -> Any:
+        self.root = [chosen] if runs else chosen
         """What is identified; a list is nothing that Numba compiles, so what it holds counts as what runs."""
-        return [self.chosen] if self.runs else self.chosen
 
 
 _REFUSAL = Answer(None, None, (), again=True)
@@ -93,6 +90,9 @@ class Identities(Protocol):
 
     def hands_on(self, typ: Any) -> bool:
         """Whether a type of a signature brings a module along."""
+
+    def together(self, root: object, types: tuple[Any, ...]) -> bytes:
+        """What a function and types read off modules that one of them hands on."""
 
 
 class Choices:
@@ -275,27 +275,28 @@ class Choices:
         """Identity of an answer to a question about these types, of which what was chosen may read modules."""
         if answer.chosen is None:
             return REFUSED if answer is _REFUSAL else NO_ANSWER
-        if answer.known is None or not answer.known[1].unchanged():
-            answer.known = self._maker.engine.scoped_for_good(answer.root)
-        asked = (*args, *(typ for _name, typ in kws))
-        content = answer.known[0]
-        for typ in answer.types:
-            content += self._type_among(typ, asked)
-        opened = [typ for typ in asked if self._maker.type_scoped(typ)[1] is not None] if answer.runs else []
-        if opened:
-            names = {name for scope in answer.known[1].all() for some in scope.names for name in some}
-            if answer.known[1].ends:
-                names.add(ANYTHING)
-            if any(leads_to_code(typ, names) for typ in types_in(opened)):
-                msg = "code that runs while compiling and reads what the types that it is given stand for"
-                raise Unidentifiable(msg)
-        if answer.hands_on is None:
-            # Known of a type when its digest is.
-            is_open = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)
-            answer.hands_on = is_open and any(map(self._maker.hands_on, asked))
-        if answer.hands_on or answer.known[1].hands_on:
-            content += self._maker.engine.together((answer.root, *asked))
-        return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
+        with self._maker.engine.steady():
+            if answer.known is None or not answer.known[1].unchanged():
+                answer.known = self._maker.engine.scoped_for_good(answer.root)
+            asked = (*args, *(typ for _name, typ in kws))
+            content = answer.known[0]
+            for typ in answer.types:
+                content += self._type_among(typ, asked)
+            opened = [typ for typ in asked if self._maker.type_scoped(typ)[1] is not None] if answer.runs else []
+            if opened:
+                names = {name for scope in answer.known[1].all() for some in scope.names for name in some}
+                if answer.known[1].ends:
+                    names.add(ANYTHING)
+                if any(leads_to_code(typ, names) for typ in types_in(opened)):
+                    msg = "code that runs while compiling and reads what the types that it is given stand for"
+                    raise Unidentifiable(msg)
+            if answer.hands_on is None:
+                # Known of a type when its digest is.
+                is_open = any(self._maker.type_scoped(typ)[1] is not None for typ in asked)
+                answer.hands_on = is_open and any(map(self._maker.hands_on, asked))
+            if answer.hands_on or answer.known[1].hands_on:
+                content += self._maker.together(answer.root, asked)
+            return content if len(content) == 32 else hashlib.blake2b(content, digest_size=32).digest()
 
     def _type_among(self, typ: Any, asked: tuple[Any, ...]) -> bytes:
         """Identity of a type in an answer to a question about the types *asked*."""

@@ -344,11 +344,11 @@ class _Around:
         # A logger that is made meanwhile is the packages' own.
         logs = [getattr(each, "handlers", []) for each in (logging.root, *logging.root.manager.loggerDict.values())]
         self._holders = [vars(config), *modules, *logs, *(each for each in inside if each is not None)]
-        self._held = [*map(_held, self._holders)]
+        self._held = [*map(_copied, self._holders)]
 
     def is_as_it_was(self) -> bool:
         """Whether all of it is the same as when this was made."""
-        return self._settings == process_state.settings() and all(map(are_same, map(_held, self._holders), self._held))
+        return self._settings == process_state.settings() and all(map(_holds_the_same, self._holders, self._held))
 
 
 def _is_others(name: str, module: object) -> bool:
@@ -365,12 +365,24 @@ def _inside(value: Any) -> Any:
     return None if kind is FunctionType or issubclass(kind, ModuleType) else dictionary_of(value)
 
 
-def _held(holder: Any) -> list[Any]:
-    if type(holder) in {list, set}:
-        return [*holder]
+def _copied(holder: Any) -> Any:
+    return [*holder] if type(holder) in {list, set} else dict(holder)
+
+
+def _holds_the_same(holder: Any, before: Any) -> bool:
+    now = _copied(holder)
+    if type(now) is list:
+        return are_same(now, before)
+    if are_same([*now, *now.values()], [*before, *before.values()]):  # as nearly all do
+        return True
+    return are_same(_counted(now, holder), _counted(before, holder))
+
+
+def _counted(members: dict[Any, Any], holder: Any) -> list[Any]:
+    """What counts of the members that a holder has or had."""
     # What nothing loaded is a name under which C code that is loaded finds the classes it shares: Cython's runtime.
     uncounted = (ModuleType, type) if holder.get("__loader__", holder) is None else ModuleType
-    return [part for item in [*dict(holder).items()] if _counts(*item, uncounted) for part in item]
+    return [part for item in members.items() if _counts(*item, uncounted) for part in item]
 
 
 def _counts(name: object, value: object, uncounted: Any) -> bool:

@@ -124,7 +124,8 @@ class KeyMaker:
         self._read_registries()
 
     def _read_registries(self) -> None:
-        self.extensions.refresh()
+        with self.engine.aside():
+            self.extensions.refresh()
         self.extensions.settle(self.installed.ahead)
 
     def new_consulted(self, frame: Frame) -> Consulted:
@@ -145,8 +146,9 @@ class KeyMaker:
 
     def new_part(self, outer: Consulted | None) -> Consulted:
         """For what begins inside the *outer* one."""
-        from nbcache.glue.capture.code_that_ran import Heard
+        from nbcache.glue.capture.code_that_ran import Heard, running
 
+        self.engine.aside = running.aside
         if outer is not None:
             self.end_part(outer)
         return Consulted(self.extensions.generation, Heard)
@@ -367,9 +369,8 @@ class KeyMaker:
             raise Unidentifiable(refused[1])
         walked: list[Node] = []
         try:
-            # Numba's own types are many, and some of them refer to what a program drops.
-            of_numba = is_toolchain_module(type(typ).__module__)
-            digest, scope = self.engine.scoped(typ, walked=walked) if of_numba else self.engine.scoped_for_good(typ)
+            lasts = _lasts(typ)
+            digest, scope = self.engine.scoped_for_good(typ) if lasts else self.engine.scoped(typ, walked=walked)
         except Unidentifiable as exc:
             # Each function that takes it asks, and to find out may have taken a walk through half of a package.
             self._refused_types[typ] = (self.extensions.generation, str(exc))
@@ -377,7 +378,7 @@ class KeyMaker:
         if scope.hands_on:
             self._types_that_hand_on.add(typ)
         if typ not in self._open_types:
-            nodes = walked or self.engine.nodes(typ)
+            nodes = walked or self.engine.nodes(typ, for_good=lasts)
             if all(map(_is_fixed, nodes)):
                 self._types[typ] = digest
                 return digest, None
@@ -387,6 +388,14 @@ class KeyMaker:
         elif last is not None:
             self._open_types[typ] = (generation, digest, scope)
         return digest, scope
+
+    def type_nodes(self, typ: Any) -> list[Node]:
+        """Every node reached from a type of a signature."""
+        return self.engine.nodes(typ, for_good=_lasts(typ))
+
+    def together(self, root: object, types: tuple[Any, ...]) -> bytes:
+        """The digest of something that lives as long as the process and of types, one of which may hand modules on."""
+        return self.engine.together((root, *types), for_good=all(_lasts(typ) or self.is_fixed(typ) for typ in types))
 
     def hands_on(self, typ: Any) -> bool:
         """Whether a type of a signature, whose digest is known, brings a module along."""
@@ -410,6 +419,11 @@ def _listeners(frames: FrameStack) -> tuple[Listener, PausedListener]:
     from nbcache.glue.capture.witness import Witness
 
     return Watch(frames.listening), Witness(frames.taint)
+
+
+def _lasts(typ: Any) -> bool:
+    """Whether walks keep a type: Numba's own are many, and some of them refer to what a program drops."""
+    return not is_toolchain_module(type(typ).__module__)
 
 
 def _is_fixed(node: Node) -> bool:

@@ -118,7 +118,8 @@ class Unit:
     def key(self) -> str:
         """64 hex digits.  Raises Unidentifiable."""
         if not self._key:
-            self._parts = self._checked_parts()
+            with self.maker.engine.steady():
+                self._parts = self._checked_parts()
             self._key = key_of_parts(self._parts)
         return self._key
 
@@ -302,7 +303,7 @@ class Unit:
 
     def _type_nodes(self, typ: Any) -> list[Node]:
         if typ not in self._nodes_of_types:
-            self._nodes_of_types[typ] = self.maker.engine.nodes(typ)
+            self._nodes_of_types[typ] = self.maker.type_nodes(typ)
         return self._nodes_of_types[typ]
 
     def compile_again(self, build: str) -> Any:

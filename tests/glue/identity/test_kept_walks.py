@@ -141,6 +141,41 @@ def reads(module, x):
     assert len(found) == 1
 
 
+def test_what_lasts_is_walked_once_with_the_modules_that_it_hands_on_until_one_changes():
+    source = """
+K = 1
+def h(x):
+    return x
+def f(x):
+    return reads(me, x)
+def reads(module, x):
+    return module.h(x) + module.K
+"""
+    maker, module = KeyMaker(), ModuleType("case")
+    module.me = module
+    exec(compile(source, "case.py", "exec"), vars(module))
+    engine, root = maker.engine, [module.f]
+
+    def asked(engine):
+        nodes = [(node.obj, node.digest) for node in engine.nodes(root, for_good=engine is maker.engine)]
+        # What was read off the modules is an object of each walk.
+        return [*nodes[:-1], nodes[-1][1]], engine.together((root, int), for_good=engine is maker.engine)
+
+    first = asked(engine)
+    assert first == asked(KeyMaker().engine)
+    described = []
+    describe, engine._describe = engine._describe, lambda *what: described.append(what) or describe(*what)
+    assert asked(engine) == first
+    assert not described
+    module.K = 2
+    second = asked(engine)
+    assert second == asked(KeyMaker().engine)
+    assert second[1] != first[1]
+    module.h = lambda x: x + 1
+    assert asked(engine) == asked(KeyMaker().engine)
+    assert asked(engine)[1] != second[1]
+
+
 def test_which_of_two_that_are_alike_is_meant_is_the_same_whatever_of_a_walk_was_kept(monkeypatch):
     """What all walks share, as Numba's and Python's own, was counted again with what was kept of a walk."""
     source = """
