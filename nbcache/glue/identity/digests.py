@@ -246,14 +246,11 @@ class Refused:
     """What nothing identifies, and what leads there: a long walk came to it, and another one needn't."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, bool], tuple[weakref.ref[object], object, str]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
+        self.found: dict[tuple[int, bool], tuple[weakref.ref[object], object, str]] = {}
 
     def again(self, obj: object, generation: object, *, compiled: bool) -> None:
         """Raises Unidentifiable where it is known of *obj*."""
-        refused = self._found.get((id(obj), compiled))
+        refused = self.found.get((id(obj), compiled))
         if refused is not None and refused[0]() is obj and refused[1] == generation:
             raise Unidentifiable(refused[2])
 
@@ -262,11 +259,7 @@ class Refused:
         for node in order:
             if node.digest is None:
                 with suppress(TypeError):  # not everything can be referred to weakly
-                    self._found[id(node.obj), node.reached_compiled] = (weakref.ref(node.obj), generation, reason)
-
-    def clear(self) -> None:
-        """Nothing is known any more."""
-        self._found.clear()
+                    self.found[id(node.obj), node.reached_compiled] = (weakref.ref(node.obj), generation, reason)
 
 
 class Holding(dict[Scope | Walked | Common, bool]):

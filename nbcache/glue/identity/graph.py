@@ -322,7 +322,7 @@ class IdentityEngine:
                     led = "" if isinstance(exc, TooMuchError) else led_astray(order)
                     exc.args = (f"{exc}, to which {led} leads" if led else str(exc),)
                     raise
-                self._refused.clear()
+                self._refused.found.clear()
                 self._looking.again()  # what is kept of these packages ends elsewhere now
                 if nodes is not None:
                     raise MarkedError(*exc.args) from exc
@@ -368,7 +368,7 @@ class IdentityEngine:
             if len(order) >= limit:
                 msg = f"it reaches more than {limit} objects"
                 raise TooMuchError(msg)
-            if self._refused:
+            if self._refused.found:
                 self._refused.again(obj, generation, compiled=compiled)
             node = kept.get(id(obj)) if not compiled else None
             if node is not None and holding.keeps(node) and take(node, order, nodes, taken, members):

@@ -238,13 +238,17 @@ def identified(template: Any) -> Iterator[object]:
 def _members_of(base: type) -> list[object]:
     """What somebody has written into a class of templates that `asks_of` doesn't tell; nothing for one of Numba's."""
     # Nearly all are Numba's own bases, found under their names; what somebody puts into these counts as a patch.
-    if base is object or vars(templates).get(base.__qualname__) is base or is_toolchain_definition(base):
+    if base is object or vars(templates).get(base.__qualname__) is base:
         return []
     from nbcache.glue.identity.attributes import ignored_members  # few have kinds of their own
 
-    members = {name: vars(base)[name] for name in sorted(vars(base).keys() - _TOLD - ignored_members(base))}
-    return [part for name, member in members.items() for part in (name, getattr(member, "__func__", member))
-            if not name.startswith("__") or isinstance(member, FunctionType)]  # fmt: skip
+    members = vars(base)
+    names = [name for name in members.keys() - _TOLD - ignored_members(base)
+             if not name.startswith("__") or isinstance(members[name], FunctionType)]  # fmt: skip
+    if not names or is_toolchain_definition(base):
+        return []
+    found = {name: members[name] for name in sorted(names)}
+    return [part for name, member in found.items() for part in (name, getattr(member, "__func__", member))]
 
 
 _TOLD = frozenset(
