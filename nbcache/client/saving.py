@@ -197,7 +197,8 @@ class Saving:
         self._counters.built(unit.key, f"{unit.name} {unit.signature_text}", seconds)
         reason, linkable, packed = "", False, None
         try:
-            packed = pack()
+            with self._maker.engine.aside():
+                packed = pack()
         except Unstorable as exc:
             reason, linkable = str(exc), exc.linkable
         except Unidentifiable as exc:  # it could be identified when its key was made

@@ -91,7 +91,7 @@ class IdentityEngine:
         self._marked_in_vain: set[tuple[object, ...]] = set()
         self._looking = Looking()
         self.aside: Callable[[], AbstractContextManager[None]] = nullcontext
-        """Entered while a walk goes on: what runs then is no part of what the program does."""
+        """Entered where nbcache's own code runs for long: it is no part of what the program does."""
 
     def scoped(self, root: object, limit: int | None = None, walked: list[Node] | None = None) -> tuple[bytes, Scope]:
         """The digest of *root*, and the scope it holds in.  Raises Unidentifiable beyond *limit* objects.
@@ -250,7 +250,9 @@ class IdentityEngine:
         if self._common.busy:  # a module that is asked for an attribute may compile something
             return Common(generation, self._common.count)
         if self._common not in holding or self._common.generation != generation:
-            if not self._common.holds(generation):
+            with self.aside():
+                holds = self._common.holds(generation)
+            if not holds:
                 self._common = Common(generation, self._common.count)
             holding[self._common] = True
         return self._common

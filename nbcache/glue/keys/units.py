@@ -118,7 +118,7 @@ class Unit:
     def key(self) -> str:
         """64 hex digits.  Raises Unidentifiable."""
         if not self._key:
-            with self.maker.engine.steady():
+            with self.maker.engine.steady(), self.maker.engine.aside():
                 self._parts = self._checked_parts()
             self._key = key_of_parts(self._parts)
         return self._key
