@@ -15,6 +15,7 @@ import ctypes
 import re
 import sys
 import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
@@ -115,6 +116,8 @@ def _owners(value: int, objects: Iterable[object]) -> dict[tuple[str, int], obje
         for kind, address in _addresses_of(obj):
             if address == value:
                 found[kind, id(obj)] = obj
+        if ("object", value) in found:  # an object alone has its address, and the others may be thousands
+            break
     return found
 
 
@@ -180,7 +183,8 @@ def _address_at(place: tuple[Any, ...], reach: Callable[[], Reach]) -> Address:
 
     where = Place._make(place)
     if address_at(where) is None:
-        reach().objects()  # the function is described by now, unless it is only reached by way of registrations
+        # The function is described by now, unless it is only reached by way of registrations.
+        deque(reach().objects(), maxlen=0)
     value = address_at(where)
     if value is None:
         raise LookupError("it calls a function of a library that nothing leads to here")

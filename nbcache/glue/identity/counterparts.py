@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -75,6 +75,7 @@ class Reach:
     ) -> None:
         self.types = types
         self._beyond = [] if beyond is None else [chosen, beyond]
+        self._coming: Iterator[Node] | None = None
         self._chosen = chosen
         self._positions: dict[int, int] = {}
         self._objects: list[tuple[bytes, object]] = []
@@ -85,14 +86,29 @@ class Reach:
         self._own = len(self._objects)
 
     def _extend(self) -> None:
-        for node in self._beyond.pop(0)():
-            known = self._positions.get(id(node.obj))
-            if known is None:
-                self._add([node])
-            elif self._objects[known][0] != node.digest:
-                # What runs while compiling counts by more than what is compiled. Whoever made the entry came by the
-                # object on one of both ways.
-                self._objects.append((node.digest or b"", node.obj))
+        left = len(self._beyond)
+        while len(self._beyond) == left:
+            self._goes_on()
+
+    def _goes_on(self) -> bool:
+        """Add the next that is further off; return whether there may be more."""
+        if not self._beyond:
+            return False
+        if self._coming is None:
+            self._coming = iter(self._beyond[0]())
+        node = next(self._coming, None)
+        if node is None:
+            del self._beyond[0]
+            self._coming = None
+            return True
+        known = self._positions.get(id(node.obj))
+        if known is None:
+            self._add([node])
+        elif self._objects[known][0] != node.digest:
+            # What runs while compiling counts by more than what is compiled. Whoever made the entry came by the
+            # object on one of both ways.
+            self._objects.append((node.digest or b"", node.obj))
+        return True
 
     def _add(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
@@ -177,11 +193,13 @@ class Reach:
         """What is reached from the unit itself."""
         return [obj for _digest, obj in self._objects[: self._own]]
 
-    def objects(self) -> list[object]:
-        """All that is reached, the root first."""
-        while self._beyond:
-            self._extend()
-        return [obj for _digest, obj in self._objects]
+    def objects(self) -> Iterator[object]:
+        """All that is reached, the root first; it is walked no further than somebody goes through it."""
+        position = 0
+        while position < len(self._objects) or self._goes_on():
+            if position < len(self._objects):
+                yield self._objects[position][1]
+                position += 1
 
     @functools.cached_property
     def choices(self) -> Reach:

@@ -341,7 +341,9 @@ class KeyMaker:
 
     def nodes_registered(self, names: Iterable[bytes]) -> Iterator[Node]:
         """What is reached from what others have registered for *names*, as far as that isn't too much."""
-        registered = (each for name in names for each in self.extensions.registered(name))
+        registered = [each for name in names for each in self.extensions.registered(name)]
+        # What boxes and lowers is of one type and leads to little; templates may lead to half of a package.
+        registered.sort(key=lambda each: isinstance(each.registered, type))
         roots = (root for each in registered for root in (each.registered, *each.formal))
         return self.engine.nodes_of(roots, MOST_BEYOND, MOST_BEYOND_IN_ALL)
 

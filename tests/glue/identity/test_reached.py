@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numba import types
 
+from nbcache.glue.capture.addresses import owner_of
 from nbcache.glue.identity.counterparts import Reach
 from nbcache.glue.identity.marked_packages import Ran
 from nbcache.glue.identity.node import Node, Unresolvable
@@ -86,8 +87,27 @@ def test_a_function_of_the_unit_that_runs_while_compiling_as_well_stays_its_own(
     reach = Reach([own], beyond=lambda: [runs])
     for _ in range(2):
         assert reach.own_reference(function) == reach.reference(function) == (0, own.digest)
-        assert reach.objects() == [function, function]
+        assert [*reach.objects()] == [function, function]
     assert reach.referent((1, runs.digest)) is function
+
+
+def test_whose_an_address_is_is_looked_for_no_further_than_where_it_is_found():
+    cls, walked = type("Boxed", (), {}), []
+
+    def beyond():
+        for node in (node_of(cls, b"b"), node_of([], b"c")):
+            walked.append(node)
+            yield node
+
+    reach = Reach([node_of([], b"a")], beyond=beyond)
+    owner, address = owner_of(id(cls), reach)
+    assert owner == ("object", (1, b"b" * 32))
+    assert address.value == id(cls)
+    assert len(walked) == 1
+    assert reach.reference(walked[0].obj) == (1, b"b" * 32)
+    # All the same, what comes later is found, and is where it would be without that.
+    assert owner_of(id(walked), reach) is None
+    assert reach.reference(walked[1].obj) == (2, b"c" * 32)
 
 
 PASSED_ON = """
