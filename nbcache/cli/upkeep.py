@@ -45,6 +45,8 @@ def collect(args: argparse.Namespace) -> int:
     swept = 0 if args.dry_run else store.sweep() + heartbeats.sweep(store.path, store.trust)
     verb = "would be evicted" if args.dry_run else "evicted"
     print(f"{plan.entries} entries, {size(plan.total)}; {len(plan.remove)} {verb}, {size(plan.freed)}")
+    if plan.expired:
+        print(f"{plan.expired} versions of published names {'would be ' if args.dry_run else ''}given up: they expired")
     if plan.pinned:
         print(f"{plan.pinned} of them belong to published functions and stay (`nbcache unpublish` frees them)")
     if swept:

@@ -170,15 +170,17 @@ os.register_at_fork(
 )
 
 
-def realize(source: Source, *, numba: WithNumba = "forbid") -> Any:
-    """Return what is described where it is loaded from. Raises PublicationError."""
+def realize(source: Source, *, numba: WithNumba | None = None) -> Any:
+    """Return what is described where it is loaded from. Raises PublicationError.
+
+    *numba*: what the caller said of it; None if nobody can, as of bytes.
+    """
     manifest = source.manifest.fitting(hosts.features()) if source.manifest.variants else source.manifest
     problem = hosts.problem(manifest.host)
     if problem is not None:
-        if numba == "forbid":
-            raise errors.PublicationError(
-                manifest.name, f"{problem}: publish it for this kind of host, or load it with numba='allow'"
-            )
+        if numba != "allow":
+            otherwise = "" if numba is None else ", or load it with numba='allow'"
+            raise errors.PublicationError(manifest.name, f"{problem}: publish it for this kind of host{otherwise}")
         return _shaped({attribute: _import(manifest, each) for attribute, each in manifest.functions.items()})
     try:
         with process.lock:
@@ -195,15 +197,13 @@ def _shaped(functions: Mapping[str, Any]) -> Any:
     return functions[""] if functions.keys() == {""} else SimpleNamespace(**functions)
 
 
-def _made(source: Source, attribute: str, numba: WithNumba, address_of: Callable[[str], int]) -> Any:
+def _made(source: Source, attribute: str, numba: WithNumba | None, address_of: Callable[[str], int]) -> Any:
     manifest = source.manifest
     function = manifest.functions[attribute]
     if function.what == "numba":
-        if numba == "forbid":
-            reason = (
-                f"{function.name} needs Numba: {function.reason}; load it with numba='allow' where Numba is installed"
-            )
-            raise errors.PublicationError(manifest.name, reason)
+        if numba != "allow":
+            otherwise = "" if numba is None else "; load it with numba='allow' where Numba is installed"
+            raise errors.PublicationError(manifest.name, f"{function.name} needs Numba: {function.reason}{otherwise}")
         return _import(manifest, function)
     return make(Member(function, address_of, source, attribute))
 

@@ -55,6 +55,8 @@ class Plan:
     """How many entries stay because published names refer to them."""
     problem: str | None = None
     """Why nothing is removed though there is too much, in one line."""
+    expired: int = 0
+    """How many versions of published names had expired."""
 
     @property
     def freed(self) -> int:

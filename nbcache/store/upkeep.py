@@ -6,6 +6,7 @@ Who removes entries knows what published names refer to, and is alone while it r
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from nbcache.process import time
@@ -67,7 +68,8 @@ def _plan(
 ) -> evict.Plan:
     """Decide what to evict, of the whole store or of the *shards* that the entries are in."""
     files = pins.size(store.path, pinned, shards)
-    return evict.plan(entries, limit, time.time(), used, pinned, asker=_asker(store.path), files=files)
+    decided = evict.plan(entries, limit, time.time(), used, pinned, asker=_asker(store.path), files=files)
+    return replace(decided, expired=len(pinned.expired))
 
 
 def _apply(store: Store, decided: evict.Plan, removed: Callable[[str, int, int], None] = lambda *_: None) -> None:

@@ -119,6 +119,22 @@ def test_what_the_caller_trusts_is_loaded_without_settings_and_rules_of_trust(fo
     alone(folder, program)
 
 
+@pytest.mark.every(2)
+def test_bytes_for_another_kind_of_host_are_refused_without_a_word_that_loads_does_not_know(folder):
+    program = """
+        import pathlib
+        import nbcache.errors
+        from nbcache import hosts
+        hosts.problem = lambda host: "it was built for another processor"
+        try:
+            nbcache.loads(pathlib.Path("squared").read_bytes(), trusted=True)
+        except nbcache.errors.PublicationError as error:
+            print(error)
+    """
+    refused = alone(folder, program)
+    assert refused.endswith("it was built for another processor: publish it for this kind of host\n")
+
+
 @pytest.mark.long
 def test_what_could_not_be_bound_is_bound_when_it_is_loaded_again(folder):
     program = """

@@ -65,6 +65,18 @@ def test_whoever_evicts_gives_them_up(store, later, evict):
     assert "queries.a" not in store.names.known()
 
 
+def test_who_collects_is_told_how_many_there_are(store, later, capsys):
+    words = "1 versions of published names"
+    assert main(["gc", "--dir", store.path]) == 0
+    assert words not in capsys.readouterr().out
+    later(1.5 * HOUR)
+    assert main(["gc", "--dry-run", "--dir", store.path]) == 0
+    assert f"{words} would be given up: they expired\n" in capsys.readouterr().out
+    assert main(["gc", "--dir", store.path]) == 0
+    assert f"{words} given up: they expired\n" in capsys.readouterr().out
+    assert store.names.known() == ["kept", "queries.b"]
+
+
 def test_the_oldest_go_first(store, later):
     later(1000 * HOUR)
     assert pins.read(store.path, store.trust).expired == ("queries.a.json", "queries.b.json")
