@@ -122,7 +122,7 @@ def _owners(value: int, objects: Iterable[object]) -> dict[tuple[str, int], obje
 
 
 def owner_of_closure(value: int, closures: Iterable[Any], reach: Reach) -> tuple[Owner, Address] | None:
-    """The same for dispatchers that Numba made of closures on the way."""
+    """The same for dispatchers that Numba made of closures on the way, which are seldom found elsewhere."""
     for dispatcher in closures:
         if id(dispatcher) == value:
             code, *texts = vars(dispatcher.py_func)[own_attributes.RECIPE]

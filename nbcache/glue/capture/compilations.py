@@ -121,6 +121,7 @@ class Frame:
         """The same with what others have registered for *names*."""
         if self.unit is not None:
             try:
+                self.unit.answered(self.consulted.asks)  # what was chosen so far is nearer than all that is registered
                 return self.unit.reaching(names)
             except Exception as raised:  # noqa: BLE001  what has changed into something that nobody can identify
                 let_pass(raised)

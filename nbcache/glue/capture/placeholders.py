@@ -292,8 +292,8 @@ def live_address(frame: Frame, value: int) -> str | None:
     known = frame.addresses.get(value)
     # What can't become an entry needs no names; to find them may take a walk through half of a package.
     if known is None and not frame.refusal and frame.reach is not None:
-        found = addresses.owner_of(value, frame.reach)
-        found = found or addresses.owner_of_closure(value, frame.closures, frame.reach)
+        found = addresses.owner_of_closure(value, frame.closures, frame.reach)
+        found = found or addresses.owner_of(value, frame.reach)
         if found is not None:
             owner, address = found
             known = frame.addresses[value] = _new_token(frame, ("address", owner), address)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from nbcache.glue.identity.asked_names import Consulted
+    from collections.abc import Iterable
+
+    from nbcache.glue.identity.asked_names import Ask, Consulted
     from nbcache.glue.identity.counterparts import Reach
 
 
@@ -39,6 +41,9 @@ class OpenUnit(Protocol):
     @property
     def may_run(self) -> bool:
         """Whether it reaches anything of others that may run while it is compiled."""
+
+    def answered(self, asks: Iterable[Ask]) -> None:
+        """What choosers chose for these questions belongs to what the unit reaches."""
 
     def reaching(self, names: set[bytes]) -> Reach:
         """What the unit reaches, with what others have registered for *names*."""

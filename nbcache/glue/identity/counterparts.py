@@ -85,6 +85,11 @@ class Reach:
         self._add(nodes)
         self._own = len(self._objects)
 
+    @property
+    def went_further(self) -> bool:
+        """Whether anything was looked for beyond what is reached from the unit itself."""
+        return self._coming is not None or len(self._beyond) < 2 or "choices" in vars(self)
+
     def _extend(self) -> None:
         left = len(self._beyond)
         while len(self._beyond) == left:

@@ -280,8 +280,9 @@ class Unit:
         asks = tuple(asks)
         if took_more:
             self._nodes_of_types.clear()
-        if took_more or asks != self.asks:
-            self.asks, self._reach = asks, None
+        if took_more or (asks != self.asks and self._reach is not None and self._reach.went_further):
+            self._reach = None
+        self.asks = asks
 
     def referent(self, reference: tuple[int, bytes]) -> object:
         """The object of an entry's *reference*.  Raises placeholders.Unresolvable."""
