@@ -110,6 +110,17 @@ def test_whose_an_address_is_is_looked_for_no_further_than_where_it_is_found():
     assert reach.reference(walked[1].obj) == (2, b"c" * 32)
 
 
+def test_what_is_chosen_meanwhile_is_met_as_long_as_nothing_further_off_was_looked_for():
+    own, chosen, far = node_of([], b"a"), [], node_of([], b"c")
+    reach = Reach([own], beyond=lambda: [far], chosen=lambda: chosen)
+    assert reach.own_reference(own.obj) == reach.reference(own.obj) == (0, own.digest)
+    assert not reach.went_further
+    chosen.append(node_of([], b"b"))
+    assert reach.reference(chosen[0].obj) == (1, chosen[0].digest)
+    assert reach.went_further
+    assert reach.reference(far.obj) == (2, far.digest)
+
+
 PASSED_ON = """
 from numba.extending import overload
 
