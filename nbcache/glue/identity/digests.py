@@ -138,6 +138,10 @@ def _refined(node: Node, colours: dict[Node, bytes], edges: list[tuple[bytes, No
     return hashlib.blake2b(b"".join((colours[node], *pieces)), digest_size=32, person=b"nbcache edge").digest()
 
 
+MOST_HANDED_ON = 256
+"""For how many roots it is kept what is read off modules: that may be thousands of names, and types are without end."""
+
+
 class Common:
     """What walks from many roots have in common, kept while nothing of it changes."""
 
@@ -162,7 +166,7 @@ class Common:
 
     def holds(self, generation: object) -> bool:
         """Whether all that is kept is what it was.  That of which nothing tells is dropped."""
-        if generation != self.generation:
+        if generation != self.generation or len(self.handed_on) > MOST_HANDED_ON:
             return False
         if self._grown:
             fresh = {node.scope for part in self.nodes for node in part.values()} - self._scopes

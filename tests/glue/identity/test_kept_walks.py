@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from test_graph import Engine, Part, Thing, of_things  # noqa: F401  a fixture for all that is here
 
-from nbcache.glue.identity import graph
+from nbcache.glue.identity import digests, graph
 from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.watched import MISSING
 from nbcache.glue.keys.key_maker import KeyMaker
@@ -174,6 +174,22 @@ def reads(module, x):
     module.h = lambda x: x + 1
     assert asked(engine) == asked(KeyMaker().engine)
     assert asked(engine)[1] != second[1]
+
+
+def test_of_modules_that_are_handed_on_no_more_is_kept_than_so_much(monkeypatch):
+    monkeypatch.setattr(digests, "MOST_HANDED_ON", 3)
+    module = ModuleType("case")
+    module.me = module
+    source = "def f(x):\n    return reads(me, x)\ndef reads(module, x):\n    return module.K"
+    exec(compile(source, "case.py", "exec"), vars(module))
+    engine, root = KeyMaker().engine, [module.f]
+    kept = []
+    for number in range(12):
+        asked = engine.together((root, number), for_good=True)
+        assert asked == engine.together((root, number))
+        kept.append(len(engine._common.handed_on))
+    assert max(kept) == 4
+    assert kept.count(1) == 3
 
 
 def test_which_of_two_that_are_alike_is_meant_is_the_same_whatever_of_a_walk_was_kept(monkeypatch):
