@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, GeneratorType
 from typing import Any
 
 from nbcache.glue.identity.bytecode import nested_codes, plan_of, variables_of
@@ -101,6 +101,9 @@ class Reach:
             return False
         if self._coming is None:
             self._coming = iter(self._beyond[0]())
+        if isinstance(self._coming, GeneratorType) and self._coming.gi_running:
+            # A walk runs code of a module that is asked for an attribute, and that compiles something.
+            raise Unresolvable("it is being looked for where it could be found")
         node = next(self._coming, None)
         if node is None:
             del self._beyond[0]

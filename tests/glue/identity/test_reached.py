@@ -121,6 +121,22 @@ def test_what_is_chosen_meanwhile_is_met_as_long_as_nothing_further_off_was_look
     assert reach.reference(far.obj) == (2, far.digest)
 
 
+def test_who_looks_for_something_while_it_is_looked_for_does_not_find_it():
+    """A walk asks a module for an attribute, whose code compiles something in the same compilation."""
+    far, found = node_of([], b"b"), []
+
+    def beyond():
+        with pytest.raises(Unresolvable, match="it is being looked for"):
+            reach.reference(far.obj)
+        found.append(reach.own_reference(own.obj))
+        yield far
+
+    own = node_of([], b"a")
+    reach = Reach([own], beyond=beyond)
+    assert reach.reference(far.obj) == (1, far.digest)
+    assert found == [(0, own.digest)]
+
+
 PASSED_ON = """
 from numba.extending import overload
 
