@@ -23,7 +23,9 @@ lock, since modules compile while they are imported. Who has it already begins a
 from __future__ import annotations
 
 import abc
+import dis
 import hashlib
+import inspect
 import json
 import logging
 import sys
@@ -35,6 +37,7 @@ from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 from numba.core import config, entrypoints
+from numba.core.cpu import CPUContext
 from numba.core.dispatcher import Dispatcher
 from numba.core.typing.typeof import typeof_impl
 
@@ -275,11 +278,9 @@ def warning_as_numba(tell: Callable[[str], object] | None = None) -> Iterator[No
             if before is not warnings:  # further out is another of these
                 before.warn(message, stacklevel=stacklevel)
                 return
-            frame, line = _numbas_caller(sys._getframe(), stacklevel)
-            scope = frame.f_globals
+            scope, path, line = _numbas_caller(sys._getframe(), stacklevel)
             registry = scope.setdefault("__warningregistry__", {})
-            name = scope.get("__name__", "<string>")
-            warnings.warn_explicit(message, UserWarning, frame.f_code.co_filename, line, name, registry, scope)
+            warnings.warn_explicit(message, UserWarning, path, line, scope.get("__name__", "<string>"), registry, scope)
 
     entrypoints.warnings = Warner
     try:
@@ -288,16 +289,31 @@ def warning_as_numba(tell: Callable[[str], object] | None = None) -> Iterator[No
         entrypoints.warnings = before
 
 
-def _numbas_caller(frame: FrameType, level: int) -> tuple[FrameType, int]:
-    """Who stands at this *level* above nbcache, and in which line, if nobody of nbcache's were in between."""
+def _numbas_caller(frame: FrameType, level: int) -> tuple[dict[str, Any], str, int]:
+    """Globals, file and line of who stands at this *level* above nbcache, if nobody of nbcache's were in between."""
+    on_its_own = False
     while level > 0 and frame.f_back is not None:
         frame = frame.f_back
+        on_its_own |= frame.f_code is InstalledExtensions.load.__code__
         level -= not str(frame.f_globals.get("__name__")).startswith("nbcache.")
-    hook: Any = Dispatcher._compilation_chain_init_hook
-    plain = getattr(hook, "__wrapped__", hook).__code__  # nbcache's own is in its place
-    if frame.f_code.co_filename == plain.co_filename:
-        return frame, max(line for *_, line in plain.co_lines() if line is not None)
-    return frame, frame.f_lineno
+    if frame.f_code.co_filename == _plain(Dispatcher._compilation_chain_init_hook).__code__.co_filename:
+        return frame.f_globals, frame.f_code.co_filename, _line_that_loads(Dispatcher._compilation_chain_init_hook)
+    if on_its_own:  # for a signature that comes with the function, Numba has its context load them
+        loads = CPUContext.load_additional_registries
+        return _plain(loads).__globals__, _plain(loads).__code__.co_filename, _line_that_loads(loads)
+    return frame.f_globals, frame.f_code.co_filename, frame.f_lineno
+
+
+def _plain(function: Any) -> Any:
+    """Numba's own, in the place of which nbcache's may be."""
+    return inspect.unwrap(function)
+
+
+def _line_that_loads(function: Any) -> int:
+    """The line where a function of Numba's has extensions loaded."""
+    code = _plain(function).__code__
+    at = next(each.offset for each in dis.get_instructions(code) if each.argval == entrypoints.init_all.__name__)
+    return next(line for start, end, line in code.co_lines() if start <= at < end)
 
 
 @contextmanager

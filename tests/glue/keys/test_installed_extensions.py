@@ -372,6 +372,24 @@ def test_what_says_something_or_fails_is_loaded_at_once(place, init):
     assert place.run(warned + MAIN) == without.replace("['f', 'g']", "[]")
 
 
+@pytest.mark.every(2)
+@pytest.mark.parametrize("signature", ["", '("float64(float64)")'], ids=["lazy", "eager"])
+def test_its_failure_is_told_where_numba_tells_it(place, signature):
+    place.extend(init="raise RuntimeError('no licence')")
+    program = f"""
+import os, warnings
+warnings.showwarning = lambda message, _category, path, line, *_more: print(message, os.path.basename(path), line)
+from numba import njit
+@njit{signature}
+def f(x):
+    return x * 2
+print(f(1.0))
+"""
+    without = place.run(program, store=None)
+    assert "no licence" in without
+    assert [place.run(program) for _ in range(2)] == [without] * 2
+
+
 @pytest.mark.long
 def test_a_package_that_fails_is_loaded_also_where_its_warning_was_not_shown(place):
     place.extend(init="raise RuntimeError('no licence')")
