@@ -69,7 +69,14 @@ def _describe_dispatcher(node: Node, dispatcher: Any) -> None:
         node.part("what its decorator declared", b"", "is lacking")
     if not can_compile:
         # Calls are resolved among what there is, with conversions: what there is decides.
-        node.part("overloads made from", node.check(_overloads_made_from, weakref.ref(dispatcher)))
+        node.check(_overloads_made_from, weakref.ref(dispatcher))
+        made = []
+        for made_from, odd in _made_from(dispatcher):
+            # Whether that is what the present code is bound to, or something like it, is told as of other twins.
+            content, bound = past_of(dispatcher).bound.get(made_from, (made_from, ()))
+            made.append((content, odd))
+            node.held += bound
+        node.part("overloads made from", repr(made).encode())
         for i, cres in enumerate(dispatcher.overloads.values()):
             node.value(f"overload {i}", (*cres.signature.args, cres.signature.return_type))
 
@@ -167,10 +174,12 @@ def _pieces(variables: dict[str, Any]) -> list[object]:
 
 
 def _overloads_made_from(known: weakref.ref[Any]) -> bytes:
-    dispatcher = known()
+    return repr(_made_from(known())).encode()
+
+
+def _made_from(dispatcher: Any) -> list[tuple[Any, str | None]]:
     past = past_of(dispatcher)
-    made = ((past.made_from.get(args), past.odd.get(args)) for args in vars(dispatcher)["overloads"])
-    return repr(list(made)).encode()
+    return [(past.made_from.get(args), past.odd.get(args)) for args in vars(dispatcher)["overloads"]]
 
 
 def _describe_cfunc(node: Node, cfunc: Any) -> None:

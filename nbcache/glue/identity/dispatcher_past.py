@@ -8,6 +8,7 @@ from typing import Any
 
 from nbcache.glue import own_attributes
 from nbcache.glue.identity.asked_names import Consulted
+from nbcache.glue.identity.node import Bound
 from nbcache.records import Record
 
 Given = tuple[tuple[str, Any], ...]
@@ -40,12 +41,13 @@ class Promise(Record):
 class Past:
     """What is known of one dispatcher's overloads, by argument types.
 
-    ``given``: the flags each was given, unless none; ``made_from``: what its dispatcher was when it was
-    compiled; ``consulted``: what was asked for then; ``odd``: its uses that were not regular, if
-    any; ``promised``: those that are owed; ``order``: that in which they would have come.
+    ``given``: the flags each was given, unless none; ``made_from``: what its dispatcher was when it was compiled;
+    ``bound``: for such a digest with addresses of what code is bound to, the one without these, which other processes
+    have as well, and what it is bound to; ``consulted``: what was asked for then; ``odd``: its uses that were not
+    regular, if any; ``promised``: those that are owed; ``order``: that in which they would have come.
     """
 
-    __slots__ = ("consulted", "given", "made_from", "odd", "order", "owner", "promised")
+    __slots__ = ("bound", "consulted", "given", "made_from", "odd", "order", "owner", "promised")
 
     def __init__(self, owner: Any) -> None:
         # functools.wraps copies an object's __dict__ onto another object, this one's included.
@@ -53,6 +55,7 @@ class Past:
         self.given: dict[tuple[Any, ...], Given] = {}
         self.consulted: dict[tuple[Any, ...], Consulted] = {}
         self.made_from: dict[tuple[Any, ...], bytes] = {}
+        self.bound: dict[bytes, tuple[bytes, Bound]] = {}
         self.odd: dict[tuple[Any, ...], str] = {}
         self.order: dict[tuple[Any, ...], None] = {}
         self.promised: dict[tuple[Any, ...], Promise] = {}

@@ -54,6 +54,7 @@ from nbcache.glue.identity.digests import (
 )
 from nbcache.glue.identity.marked_packages import lasts, mark
 from nbcache.glue.identity.node import (
+    Bound,
     HandedOn,
     MarkedError,
     Memo,
@@ -135,8 +136,8 @@ class IdentityEngine:
         """
         return (self._for_good(roots) if for_good else self._handed_on(roots)).digest  # type: ignore[return-value]
 
-    def bound(self, root: object) -> tuple[int, ...]:
-        """The ids of the objects that code for *root* is bound to, whatever they hold; *root* carries its digest."""
+    def bound(self, root: object) -> Bound:
+        """The objects that code for *root* is bound to, whatever they hold; *root* carries its digest."""
         memo = _memo_of(root)
         return () if memo is None else memo.scope.bound()
 

@@ -238,6 +238,10 @@ _CONTAINERS: dict[type, Callable[[Any], list[object]]] = {
 _TUPLE_DEPTH = 5
 
 
+Bound: TypeAlias = "tuple[tuple[bytes, object], ...]"
+"""Objects that code is bound to, whatever they hold, each with the digest that it has."""
+
+
 class Scope(Readings):
     """What one component read, and the scopes of the components it leads to; what ends or is parallel may be below."""
 
@@ -266,12 +270,13 @@ class Scope(Readings):
             if node.names:
                 names.append(node.names)
             if node.live:
-                live.append(id(node.obj))
+                live.append((node.digest, node.obj))
             if node.individual:
                 individuals.append((node.digest, id(node.obj)))
             for content, obj in node.held:
                 individuals.append((content, id(obj)))
-        self.names, self.live = tuple(names), tuple(live)
+        self.names = tuple(names)
+        self.live: Bound = tuple(live)  # type: ignore[arg-type]
         self.individuals: tuple[tuple[bytes, int], ...] = tuple(individuals)  # type: ignore[arg-type]
         """(digest, id) of what could have a twin; all of it lives while the scope is unchanged."""
         self.children: list[Scope] = []
@@ -280,7 +285,7 @@ class Scope(Readings):
         """Those of a cycle that carry no memo, with their digests."""
         self.walked: Walked | None = None
         self._watched: Watched | None = None
-        self._bound: tuple[int, ...] | None = None
+        self._bound: Bound | None = None
         self._keepers: dict[bytes, weakref.ref[Any] | None] | None = None
 
     def unchanged(self) -> bool:
@@ -300,8 +305,8 @@ class Scope(Readings):
         keeper = self._keepers.get(digest)
         return None if keeper is None else keeper()
 
-    def bound(self) -> tuple[int, ...]:
-        """The ids of what code is bound to, here and below, in the order in which it is reached."""
+    def bound(self) -> Bound:
+        """What code is bound to, here and below, in the order in which it is reached."""
         if self._bound is None:
             self._bound = tuple(each for scope in self.all() for each in scope.live)
         return self._bound

@@ -54,6 +54,10 @@ _OF_THE_MOMENT = frozenset({"made from", "registered"})
 _OTHERS = "it was built upon callees that were compiled differently"
 
 
+def _with(content: bytes, besides: tuple[object, ...]) -> bytes:
+    return hashlib.blake2b(content + repr(besides).encode(), digest_size=32).digest() if besides else content
+
+
 class Compiling:
     """*dispatcher* compiles, or looks up, an overload as the past demands, for as long as this is entered."""
 
@@ -165,10 +169,16 @@ class History:
         The objects that its code is bound to count as themselves; so do settings that changed, changes of Numba, and
         whether loops run in parallel.
         """
-        besides: tuple[object, ...] = self._maker.engine.bound(dispatcher) + self._maker.conditions.of_late
+        besides: tuple[object, ...] = self._maker.conditions.of_late
         if loops_in_turn() and self._maker.engine.is_parallel(dispatcher):
             besides += ("loops in turn",)
-        return hashlib.blake2b(content + repr(besides).encode(), digest_size=32).digest() if besides else content
+        bound = self._maker.engine.bound(dispatcher)
+        made_from = _with(content, besides)
+        if bound:
+            here = _with(content, (*(id(obj) for _digest, obj in bound), *besides))
+            past_of(dispatcher).bound[here] = made_from, bound
+            return here
+        return made_from
 
     def terms(self, dispatcher: Any, args: tuple[Any, ...], *, exists: bool) -> tuple[Given, bool, Any]:
         """What an overload is given, whether it is fresh, and what to enter for that, None if nothing."""

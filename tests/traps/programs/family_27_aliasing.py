@@ -214,4 +214,50 @@ PROGRAMS = (
         """,
         rerun="same",
     ),
+    *_alias(
+        "namedtuple-of-a-function-for-one-signature",
+        """
+        from collections import namedtuple
+        from numba import int64
+
+        First = Pair = namedtuple("Pair", "a b")
+
+        def make(x):
+            return Pair(x, 1)
+
+        inner = njit((int64,))(make)
+        Pair = First if ALIASED else namedtuple("Pair", "a b")
+
+        @njit
+        def f(x):
+            return inner(x)
+
+        show("kind", lambda x: (type(f(x)) is First, type(f(x)) is Pair), 7)
+        """,
+    ),
+    *_alias(
+        "array-of-a-function-for-one-signature",
+        """
+        import numpy as np
+        from numba import int64
+
+        FIRST = LARGE = np.arange(300_000.0)
+
+        def item(i):
+            return LARGE[i]
+
+        inner = njit((int64,))(item)
+        LARGE = FIRST if ALIASED else FIRST.copy()
+
+        @njit
+        def f(i):
+            return inner(i) * 2
+
+        FIRST[5] = 99.0
+        show("f", f, 5)
+        LARGE[5] = 7.0
+        show("f", f, 5)
+        """,
+        rerun="same",
+    ),
 )
