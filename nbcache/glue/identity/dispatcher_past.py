@@ -60,6 +60,12 @@ class Past:
         self.order: dict[tuple[Any, ...], None] = {}
         self.promised: dict[tuple[Any, ...], Promise] = {}
 
+    def bind(self, here: bytes, made_from: bytes, bound: Bound) -> None:
+        """Note of a digest *here* what others have in its place; what no overload is made from is let go of."""
+        used = {here, *self.made_from.values(), *(promise.content for promise in self.promised.values())}
+        self.bound = {digest: what for digest, what in self.bound.items() if digest in used}
+        self.bound[here] = made_from, bound
+
 
 def past_of(dispatcher: Any) -> Past:
     """The dispatcher's own `Past`."""

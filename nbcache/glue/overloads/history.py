@@ -176,7 +176,7 @@ class History:
         made_from = _with(content, besides)
         if bound:
             here = _with(content, (*(id(obj) for _digest, obj in bound), *besides))
-            past_of(dispatcher).bound[here] = made_from, bound
+            past_of(dispatcher).bind(here, made_from, bound)
             return here
         return made_from
 

@@ -1,13 +1,15 @@
-"""The flags that callees inherit: the list is Numba's, not ours.
+"""The flags that callees inherit: the list is Numba's, not ours; and what is remembered of overloads.
 
 What follows from a process's past is tested by programs, in `tests/traps/programs/family_33_history.py`.
 """
 
 import functools
 import re
+import weakref
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 from numba import njit
 
@@ -59,3 +61,27 @@ def test_a_copied_dict_is_not_a_past() -> None:
 
     assert past_of(one).made_from == {(): b"something"}
     assert past_of(other).made_from == {}
+
+
+def test_what_overloads_were_bound_to_is_let_go_once_none_is_made_from_it() -> None:
+    """It may be a large array each time, of a function that a program compiles again and again."""
+
+    @njit
+    def one(x):
+        return x
+
+    past = past_of(one)
+    for number in range(4):
+        array = np.zeros(number)
+        here = b"made from %d" % number
+        past.bind(here, b"made from an array", ((b"array", array),))
+        past.made_from[()] = here
+        assert past.bound[here] == (b"made from an array", ((b"array", array),))
+    last = weakref.ref(array)
+    past.bind(b"now", b"made from another", ())
+    assert [*past.bound] == [here, b"now"]
+    past.made_from[()] = b"now"
+    past.bind(b"later", b"made from yet another", ())
+    del array
+    assert [*past.bound] == [b"now", b"later"]
+    assert last() is None
