@@ -76,7 +76,7 @@ class Running(threading.local):
 
     def _go_on(self) -> None:
         """Note again what runs, where that was put aside and nobody else's profiler is on meanwhile."""
-        if self._is_aside and isinstance(self._tool, _Profiler):
+        if self._is_aside:
             self._is_aside = False
             self._tool.start()
 

@@ -204,10 +204,12 @@ class Reach:
     def objects(self) -> Iterator[object]:
         """All that is reached, the root first; it is walked no further than somebody goes through it."""
         position = 0
-        while position < len(self._objects) or self._goes_on():
-            if position < len(self._objects):
-                yield self._objects[position][1]
+        while True:
+            for _digest, obj in self._objects[position:]:
                 position += 1
+                yield obj
+            if position == len(self._objects) and not self._goes_on():
+                return
 
     @functools.cached_property
     def choices(self) -> Reach:

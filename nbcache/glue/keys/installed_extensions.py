@@ -296,24 +296,20 @@ def _numbas_caller(frame: FrameType, level: int) -> tuple[dict[str, Any], str, i
         frame = frame.f_back
         on_its_own |= frame.f_code is InstalledExtensions.load.__code__
         level -= not str(frame.f_globals.get("__name__")).startswith("nbcache.")
-    if frame.f_code.co_filename == _plain(Dispatcher._compilation_chain_init_hook).__code__.co_filename:
-        return frame.f_globals, frame.f_code.co_filename, _line_that_loads(Dispatcher._compilation_chain_init_hook)
+    hook = inspect.unwrap(Dispatcher._compilation_chain_init_hook)
+    if frame.f_code.co_filename == hook.__code__.co_filename:
+        return _where_it_loads(hook)
     if on_its_own:  # for a signature that comes with the function, Numba has its context load them
-        loads = CPUContext.load_additional_registries
-        return _plain(loads).__globals__, _plain(loads).__code__.co_filename, _line_that_loads(loads)
+        return _where_it_loads(inspect.unwrap(CPUContext.load_additional_registries))
     return frame.f_globals, frame.f_code.co_filename, frame.f_lineno
 
 
-def _plain(function: Any) -> Any:
-    """Numba's own, in the place of which nbcache's may be."""
-    return inspect.unwrap(function)
-
-
-def _line_that_loads(function: Any) -> int:
-    """The line where a function of Numba's has extensions loaded."""
-    code = _plain(function).__code__
+def _where_it_loads(function: Any) -> tuple[dict[str, Any], str, int]:
+    """Globals, file and line where a function of Numba's has extensions loaded."""
+    code = function.__code__
     at = next(each.offset for each in dis.get_instructions(code) if each.argval == entrypoints.init_all.__name__)
-    return next(line for start, end, line in code.co_lines() if start <= at < end)
+    line = next(line for start, end, line in code.co_lines() if start <= at < end)
+    return function.__globals__, code.co_filename, line
 
 
 @contextmanager
