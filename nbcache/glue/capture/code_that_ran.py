@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any, cast
@@ -130,7 +130,7 @@ class _Profiler:
     def __init__(self) -> None:
         from _lsprof import Profiler
 
-        class Callable(Profiler):
+        class SetAgain(Profiler):
             """Who asks for the profiler may set it again, and then it is called."""
 
             called = False
@@ -138,7 +138,7 @@ class _Profiler:
             def __call__(self, *_what: object) -> None:
                 self.called = True
 
-        self._profiler = Callable(subcalls=False, builtins=False)
+        self._profiler = SetAgain(subcalls=False, builtins=False)
         self.start()
 
     def start(self) -> None:
@@ -167,31 +167,48 @@ class _Monitor:
     def __init__(self, monitoring: Any, tool: int) -> None:
         self._monitoring = monitoring
         self._tool = tool
-        self._found: set[CodeType] = set()
+        self._found: list[CodeType] = []
         monitoring.use_tool_id(tool, "nbcache")
         start, resume = monitoring.events.PY_START, monitoring.events.PY_RESUME
+        note = _noting(self._found, monitoring.DISABLE)
         for event in (start, resume):
-            monitoring.register_callback(tool, event, self._note)
+            monitoring.register_callback(tool, event, note)
         monitoring.set_events(tool, start | resume)
 
     @property
     def works(self) -> bool:
         return self._monitoring.get_tool(self._tool) == "nbcache"
 
-    def _note(self, code: CodeType, _offset: int) -> Any:
-        if is_installed(code.co_filename):
-            self._found.add(code)
-        return self._monitoring.DISABLE
-
     def take(self, _callers: int) -> set[CodeType]:
-        found, self._found = self._found, set()
+        found = [*self._found]
+        del self._found[: len(found)]  # and nothing that another thread adds meanwhile
         self._monitoring.restart_events()
-        return found
+        return {*found}
 
     def stop(self) -> None:
         if self.works:
             self._monitoring.set_events(self._tool, 0)
             self._monitoring.free_tool_id(self._tool)
+
+
+def _noting(found: list[CodeType], told: object) -> Callable[[CodeType, int], object]:
+    """What adds code of installed packages to *found*, and answers *told*.
+
+    It is called a hundred times as often as anything compiles, nearly always for Numba's own code: so it looks at the
+    name of the file, which has its hash, and not at the code, which is hashed as a whole.
+    """
+    installed: dict[str, bool] = {}
+
+    def note(code: CodeType, _offset: int) -> object:
+        name = code.co_filename
+        known = installed.get(name)
+        if known is None:
+            known = installed[name] = is_installed(name)
+        if known:
+            found.append(code)
+        return told
+
+    return note
 
 
 def _calls() -> list[CodeType]:

@@ -413,7 +413,7 @@ def extensions(original: Any, _session: Session) -> Any:
     def init_all() -> None:
         if not entrypoints._already_initialized:
             entrypoints._already_initialized = not declares_extensions()
-        with warning_as_numba():
+        with warning_as_numba(), process.only_young_collected():
             original()
 
     return init_all

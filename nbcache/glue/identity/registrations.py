@@ -56,6 +56,7 @@ from nbcache.glue.identity.registration import (
     speaks_for_others,
 )
 from nbcache.glue.identity.watched import Watched, are_same
+from nbcache.process import collected_later
 
 _Rank = str | int | None
 """How many come before it, or in words; None if that says nothing."""
@@ -111,20 +112,13 @@ class ExtensionIndex:
         asked_again = token != self._token
         if sizes != self._sizes or asked_again or not all(same) or not are_same(registries, self._registries):
             self._sizes, self._token, self._registries = sizes, token, registries
-            self.readings += 1
-            before = self._count
-            for registry in typing:
-                self._read_typing(registry)
-            for registry in lowering:
-                self._read_lowering(registry)
-            self._read_rewrites()
             changed = [label for label, is_same in zip(self._tables, same, strict=False) if not is_same]
             # Which classes speak for others may have changed; where all are Numba's, that says nothing.
             if asked_again and "typeof" in self._seen and "typeof" not in changed:
                 changed.append("typeof")
-            self._read_tables(changed)
-            self._read_annotations()
-            self._read_conversions()
+            before = self._count
+            with collected_later():
+                self._read(typing, lowering, changed)
             if self._count != before:
                 self.generation += 1
                 self._relevant.clear()
@@ -279,6 +273,17 @@ class ExtensionIndex:
         return self.digests[id(each)][1]
 
     # -- reading Numba's registries ------------------------------------------------------------------
+
+    def _read(self, typing: list[Any], lowering: list[Any], changed: list[str]) -> None:
+        self.readings += 1
+        for registry in typing:
+            self._read_typing(registry)
+        for registry in lowering:
+            self._read_lowering(registry)
+        self._read_rewrites()
+        self._read_tables(changed)
+        self._read_annotations()
+        self._read_conversions()
 
     def _news(self, registry: Any, field: str, items: list[Any] | None = None) -> list[Any]:
         """What was added to a list of a registry since it was read last."""

@@ -254,6 +254,33 @@ def test_what_is_imported_is_loaded(place):
     assert place.run(main).startswith("3 2 ['f', '<lambda>'] True")
 
 
+MANY = """
+def register():
+    for each in range(4000):
+        @overload(thing)
+        def more(x):
+            return None
+"""
+LOOKED_AT = """
+import gc
+import addition
+from numba import njit
+@njit
+def f(x):
+    return x * 2
+looked_at, before = [], gc.get_threshold()
+gc.callbacks.append(lambda phase, info: looked_at.append(info["generation"]))
+print(f(1), 2 in looked_at, gc.get_threshold() == before)
+"""
+
+
+def test_all_there_is_is_not_looked_at_while_many_registrations_are_loaded_and_read(place):
+    place.extend(init="register()", more=MANY)
+    place.run(LOOKED_AT)
+    assert place.run(LOOKED_AT) == "2 False True\n"
+    assert place.run(LOOKED_AT, store=None) == "2 True True\n"
+
+
 def test_what_would_change_a_hit_is_loaded(place):
     place.run()
     more = "import builtins\n@overload(abs)\ndef of_tuples(x):\n    if hasattr(x, 'count'):\n        return lambda x: 7"
