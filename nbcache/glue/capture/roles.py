@@ -19,6 +19,10 @@ class OpenUnit(Protocol):
         """Its key."""
 
     @property
+    def maker(self) -> Any:
+        """Who identifies what it is made of."""
+
+    @property
     def kind(self) -> str:
         """What it is of: "ufunc", say."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from numba.core import compiler, funcdesc, typing
 from numba.core.environment import Environment, lookup_environment
 from numba.core.generators import GeneratorDescriptor
+from numba.core.typing.typeof import Purpose, _TypeofContext, typeof_impl
 
 from nbcache.glue import own_attributes
 from nbcache.glue.entries.externals import provide
@@ -18,6 +19,7 @@ from nbcache.glue.entries.inspection import Annotation, Inspection, LoadedDescri
 from nbcache.glue.entries.library import RenamedLibrary, StoredLibrary, abort_unresolved, entry_point
 from nbcache.glue.entries.meta import (
     CALLEES,
+    LIVING,
     Asked,
     Callee,
     Environments,
@@ -25,17 +27,19 @@ from nbcache.glue.entries.meta import (
     LiteralsMeta,
     Meta,
     Read,
+    Reader,
     Symbols,
 )
 from nbcache.glue.entries.verdicts import InUse, Unloadable
-from nbcache.glue.identity.asked_names import Consulted
+from nbcache.glue.identity.asked_names import Ask, Consulted
 from nbcache.glue.identity.node import Unresolvable
-from nbcache.glue.identity.ownership import is_toolchain_module
+from nbcache.glue.identity.ownership import is_toolchain_definition, is_toolchain_module
 from nbcache.glue.identity.watched import are_same
 from nbcache.glue.keys.conditions import META_VERSION
 from nbcache.glue.keys.flags import flag_parts
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.own_attributes import belongs_to, hold
+from nbcache.passing_exceptions import let_pass, suppressed
 from nbcache.records import Record
 
 if TYPE_CHECKING:
@@ -151,8 +155,28 @@ def open_entry(unit: Unit | LibraryUnit, read: Read) -> Opened:
     if consulted is not None and consulted.ran:
         _see_what_ran(unit, consulted)
     held += _bind(definitions, unit)
-    fields = pickle.loads(data[8 + size :])  # noqa: S301
+    if isinstance(unit, Unit) and LIVING in data:
+        fields = _reader(data[8 + size :], unit, held).load()
+    else:
+        fields = pickle.loads(data[8 + size :])  # noqa: S301
     return Opened(fields, definitions, code, held, consulted)
+
+
+def _reader(data: bytes, unit: Unit, held: list[object]) -> Reader:
+    return Reader(data, unit.maker, lambda: _types_of_values(unit), held)
+
+
+def _types_of_values(unit: Unit) -> list[object]:
+    """The types of what *unit* has in variables, where others say how values are typed: compiling it makes them."""
+    values = [obj for obj in unit.reach().own_objects() if not is_toolchain_definition(typeof_impl.dispatch(type(obj)))]
+    found: list[object] = []
+    for value in values:
+        with suppressed(Exception):  # compiling what comes across it fails as well
+            found.append(typeof_impl(value, _OF_A_VARIABLE))
+    return found
+
+
+_OF_A_VARIABLE = _TypeofContext(Purpose.constant)
 
 
 def _consult(unit: Unit, asked: Asked, definitions: dict[str, Definition]) -> tuple[list[object], Consulted]:
@@ -163,15 +187,28 @@ def _consult(unit: Unit, asked: Asked, definitions: dict[str, Definition]) -> tu
     _meet(unit, asked)
     unit.answered(())
     if not asked.asks:
-        return [], asked.consulted((), unit)
+        return [], asked.consulted(unit)
     from nbcache.glue.capture.placeholders import tokens_in
 
     held = _bind({token: definitions[token] for token in tokens_in(asked.asks)}, unit)
-    consulted = asked.consulted(pickle.loads(asked.asks), unit)  # noqa: S301  of a trusted, checked entry
-    _agree(unit, consulted)
+    consulted = asked.consulted(unit)
+    _agree(unit, consulted, _each(_reader(asked.asks, unit, held)))
     unit.answered(consulted.asks, took_more=bool(consulted.after))
     unit.meets(unit.maker.extensions.relevant(asked.names))
     return held, consulted
+
+
+def _each(reader: Reader) -> Iterator[Ask]:
+    """The questions of an entry, each of which is read when it is needed.  Raises Unloadable."""
+    while not reader.is_over:
+        try:
+            ask = reader.load()
+        except Unloadable:
+            raise
+        except Exception as raised:  # what others' types say how they are made again
+            let_pass(raised)
+            raise Unloadable(f"what was asked for can't be read here ({type(raised).__name__})") from raised
+        yield ask
 
 
 def _see_what_ran(unit: Any, consulted: Consulted) -> None:
@@ -203,13 +240,13 @@ def _meet(unit: Unit, asked: Asked) -> None:
     """Let *unit* reach what is registered for what was asked for.  Raises Unloadable where that alone says no."""
     relevant = unit.maker.meet(asked.names, asked.declined)
     if not asked.asks and (relevant or asked.snapshot):
-        _agree(unit, asked.consulted((), unit))
+        _agree(unit, asked.consulted(unit), ())
     unit.meets(relevant)
 
 
-def _agree(unit: Unit, consulted: Consulted) -> None:
-    """See that this process would build with the same.  Raises Unloadable."""
-    reason = unit.maker.objection(consulted)
+def _agree(unit: Unit, consulted: Consulted, asks: Iterable[Ask]) -> None:
+    """See that this process would build with the same, the questions *asks* included.  Raises Unloadable."""
+    reason = unit.maker.objection(consulted, asks)
     if reason is not None:
         raise Unloadable(reason)
 
@@ -225,7 +262,7 @@ def share(unit: Unit, target_context: Any, history: History, library: Any) -> tu
         return None
     unit.maker.meet(meta.consulted.packed, meta.consulted.declined)
     unit.answered(meta.consulted.asks)
-    reason = history.objection(unit, meta.uses) or unit.maker.objection(meta.consulted)
+    reason = history.objection(unit, meta.uses) or unit.maker.objection(meta.consulted, [*meta.consulted.asks])
     if reason or unit.maker.objection_besides(unit, meta.consulted):
         return None
     try:

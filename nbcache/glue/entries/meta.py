@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+import io
+import pickle
+import weakref
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from numba.core import types
 from numba.core.dispatcher import LiftedLoop
 from numba.core.errors import ForceLiteralArg
+from numba.core.types.abstract import _typecache
 
-from nbcache.glue.identity.asked_names import Ask, Consulted
+from nbcache.glue.entries.verdicts import Unloadable
+from nbcache.glue.identity.asked_names import Consulted
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.ownership import is_numba_type
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.overloads.uses import Uses
+from nbcache.passing_exceptions import suppressed
 from nbcache.records import Record
+
+if TYPE_CHECKING:
+    from nbcache.glue.keys.key_maker import KeyMaker
 
 Environments = list[tuple[str, str, list[Any]]]
 """Name, module and constants of each."""
@@ -166,8 +177,8 @@ class Packed:
 class Asked(Record):
     """What an entry says of Numba's registries, ahead of everything that can only be read where it is right.
 
-    ``names``, ``snapshot``, ``unread``, ``declined`` and ``after`` as in `Consulted`; ``asks``: pickled, b"" if
-    nobody's chooser was asked; ``ran``: digest and names of what ran.
+    ``names``, ``snapshot``, ``unread``, ``declined``, ``after`` and ``alike`` as in `Consulted`; ``asks``: pickled one
+    by one, b"" if nobody's chooser was asked; ``ran``: digest and names of what ran.
     """
 
     names: bytes
@@ -177,12 +188,13 @@ class Asked(Record):
     ran: tuple[bytes, tuple[str, ...]] = (b"", ())
     declined: bytes = b""
     after: bytes = b""
+    alike: bytes = b""
 
-    def consulted(self, asks: tuple[Ask, ...], unit: Unit) -> Consulted:
-        """The same as a compilation in this process would have it."""
+    def consulted(self, unit: Unit) -> Consulted:
+        """The same as a compilation in this process would have it, but for the questions."""
         generation = unit.maker.extensions.generation
         return Consulted.of_an_entry(
-            self.names, self.snapshot, asks, self.unread, self.ran, self.declined, self.after, generation
+            self.names, self.snapshot, self.unread, self.ran, self.declined, self.after, self.alike, generation
         )
 
 
@@ -203,3 +215,71 @@ def name_of(obj: object) -> str | None:
 def type_called(name: str) -> Any:
     """Called by unpickling.  Raises AttributeError where there is none of that name."""
     return getattr(types, name)
+
+
+class Reader(pickle.Unpickler):
+    """Reads what an entry says, with the types of others that are in it: for who has a *maker* of keys.
+
+    *values*: has the types made that values have which the code reads, as compiling it would; what it returns is kept
+    in *held*.
+    """
+
+    def __init__(self, data: bytes, maker: KeyMaker, values: Callable[[], list[object]], held: list[object]) -> None:
+        self._file = io.BytesIO(data)
+        super().__init__(self._file)
+        self.maker = maker
+        self._values: Callable[[], list[object]] | None = values
+        self._held = held
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all was read."""
+        return self._file.tell() == len(self._file.getbuffer())
+
+    def find_class(self, module: str, name: str) -> Any:
+        """What a pickle refers to."""
+        found = super().find_class(module, name)
+        return functools.partial(living_type, self) if found is living_type else found
+
+    def living(self, typ: Any) -> Any:
+        """The type that the program has made and that is equal to this one; None if there is none."""
+        found = _living(typ)
+        if found is None and self._values is not None:
+            values, self._values = self._values, None
+            self._held += values()
+            found = _living(typ)
+        return found
+
+
+def living_type(
+    reader: Reader,
+    reconstructor: Callable[..., Any],
+    made_of: tuple[Any, ...],
+    state: dict[str, Any],
+    content: bytes,
+) -> Any:
+    """Called by unpickling: the type of somebody else's in this process that is equal to one of an entry.
+
+    It is the program that makes such types, and says what they hold besides what they are compared by: something from a
+    setting that is another one now, a number in the order in which they were made, what was filled in while something
+    was compiled. Where it has made none yet, one is made if *content* tells that its class, and so what it holds when
+    it is made, is the same.  Raises Unloadable.
+    """
+    typ = reconstructor(*made_of)
+    vars(typ).update(state)
+    found = reader.living(typ)
+    if found is not None:
+        return found
+    with suppressed(Unidentifiable):
+        if content and reader.maker.class_content(type(typ)) == content:
+            return type(typ)._intern(typ)
+    raise Unloadable(f"nobody has made the type {typ.name} here yet")
+
+
+def _living(typ: Any) -> Any:
+    known = _typecache.get(weakref.ref(typ))
+    return None if known is None else known()
+
+
+LIVING = living_type.__name__.encode()
+"""What there is in a pickle that has somebody else's type."""

@@ -36,13 +36,13 @@ from nbcache.glue.entries.meta import (
     Packed,
     Symbols,
 )
-from nbcache.glue.entries.pickling import constants, dumps
+from nbcache.glue.entries.pickling import constants, dumps, dumps_each
 from nbcache.glue.entries.verdicts import Unstorable
 from nbcache.glue.identity.asked_names import Consulted
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.keys import targets
 from nbcache.glue.keys.conditions import META_VERSION
-from nbcache.glue.keys.key_maker import HIDDEN_LOOPS
+from nbcache.glue.keys.taking_part import HIDDEN_LOOPS, hides_loops
 from nbcache.glue.keys.units import StencilUnit, Unit
 from nbcache.glue.own_attributes import taint_of
 from nbcache.passing_exceptions import let_pass
@@ -107,7 +107,7 @@ def look_again(unit: Unit) -> None:
 
 def _refuse_hidden_loops(unit: Unit, frame: Frame) -> None:
     """Refuse what is compiled otherwise than it would be outside a parallel loop, where its key doesn't tell."""
-    if not unit.is_parallel and unit.maker.hides_loops(frame.consulted):
+    if not unit.is_parallel and hides_loops(unit.maker, frame.consulted):
         raise Unstorable(HIDDEN_LOOPS, linkable=True)
 
 
@@ -175,9 +175,10 @@ def _sections(
 
 def _asked(frame: Frame) -> Asked:
     consulted = frame.consulted
-    asks = dumps(tuple(consulted.asks), frame, for_entry=True) if consulted.asks else b""
+    asks = dumps_each(consulted.asks, frame)
     ran = consulted.ran_digest, tuple(sorted(consulted.ran))
-    return Asked(consulted.packed, consulted.snapshot, asks, consulted.unread, ran, consulted.declined, consulted.after)
+    unread, declined, after = consulted.unread, consulted.declined, consulted.after
+    return Asked(consulted.packed, consulted.snapshot, asks, unread, ran, declined, after, consulted.alike)
 
 
 def encoded(

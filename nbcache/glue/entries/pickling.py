@@ -25,13 +25,15 @@ from numba.core.typing.templates import builtin_registry
 from nbcache.glue import own_attributes
 from nbcache.glue.capture import placeholders
 from nbcache.glue.capture.compilations import Frame
-from nbcache.glue.entries.meta import name_of, type_called
+from nbcache.glue.entries.meta import living_type, name_of, type_called
 from nbcache.glue.entries.verdicts import Unloadable, Unstorable
+from nbcache.glue.identity.asked_names import as_made
 from nbcache.glue.identity.describe_numba import ADDRESS, types_in
 from nbcache.glue.identity.describe_numpy import by_address
+from nbcache.glue.identity.node import Unidentifiable
 from nbcache.glue.identity.object_mode import DEFINITIONS, is_value
 from nbcache.glue.identity.ownership import is_toolchain_definition, toolchain_name
-from nbcache.passing_exceptions import let_pass
+from nbcache.passing_exceptions import let_pass, suppressed
 
 
 class TokenPickler(NumbaPickler):
@@ -72,12 +74,29 @@ class TokenPickler(NumbaPickler):
             live = placeholders.live_value(self._frame, obj.value, getattr(obj, "name", ""))
             return copyreg.__newobj__, (type(obj),), {**vars(obj), "value": live}  # type: ignore[attr-defined]
         elif isinstance(obj, Type) and type(obj) not in copyreg.dispatch_table:
-            return _reduced(obj)
+            return self._living(obj) if self._is_somebodys_type(obj) else _reduced(obj)
         return super().reducer_override(obj)
 
     def _is_somebodys_type(self, obj: Any) -> bool:
         """Whether a type may hold what its owner fills in while it compiles; in code are copies, as without a cache."""
         return self._for_entry and isinstance(obj, Type) and not is_toolchain_definition(type(obj))
+
+    def _living(self, obj: Type) -> Any:
+        """What pickles a type that the program makes, see `living_type`."""
+        reduced = _reduced(obj)
+        if reduced[0] is not _type_reconstructor:  # who says how it is made again makes it himself
+            return reduced
+        reconstructor, made_of, _state = reduced[1]
+        state, content = self._as_made(obj)
+        return living_type, (reconstructor, made_of, _interned_state(state), content)
+
+    def _as_made(self, obj: Type) -> tuple[dict[str, Any], bytes]:
+        """What somebody's type held when it was made, and what tells its class: b"" if that isn't known."""
+        held = as_made.of(obj)
+        if held is not None and self._frame.unit is not None:
+            with suppressed(Unidentifiable):
+                return held, self._frame.unit.maker.class_content(type(obj))
+        return vars(obj), b""
 
     def _method(self, obj: Any) -> Any:
         """A method of a type refers to the context it was resolved in, and is resolved again where it is needed."""
@@ -112,7 +131,9 @@ class TokenPickler(NumbaPickler):
         if self._frame.reach is not None and self._frame.reach.reference(obj) is not None:
             return placeholders.recall, placeholders.live_reference(self._frame, obj)
         # Its name has those of other types in it, or what Python writes for functions.
-        state = {field: value for field, value in vars(obj).items() if field not in {"_code", "name"}}
+        is_somebodys = self._is_somebodys_type(obj)
+        held, content = self._as_made(obj) if is_somebodys else (vars(obj), b"")
+        state = {field: value for field, value in held.items() if field not in {"_code", "name"}}
         found = {_spelt(part): part for part in _addressed_in(state.values())}
         parts = [found[spelling] for spelling in sorted(found, key=len, reverse=True)]
         name = obj.name
@@ -120,7 +141,8 @@ class TokenPickler(NumbaPickler):
             name = name.replace(_spelt(part), f"\0{i}\0")
         if re.search(ADDRESS, name):
             raise pickle.PicklingError(f"the type {re.sub(ADDRESS, '', obj.name)} is named by an address")
-        return _type_of_parts, (type(obj), state, name, parts)
+        maker = (living_type, content) if is_somebodys else (_type_reconstructor,)
+        return _type_of_parts, (type(obj), state, name, parts, *maker)
 
 
 def _reduced(obj: Type) -> Any:
@@ -134,7 +156,7 @@ def _reduced(obj: Type) -> Any:
     if reduced[0] is not _type_reconstructor:
         return reduced
     reconstructor, made_of, state = reduced[1]
-    state = {sys.intern(name): _interned(state[name]) for name in state}
+    state = _interned_state(state)
     if isinstance(obj, types.Tuple) and isinstance(obj.dtype, types.UnionType):
         state["dtype"] = _UnionOf(obj.types)
     return _type_reconstructor, (reconstructor, made_of, state)
@@ -154,6 +176,10 @@ class _UnionOf:
 
     def __reduce__(self) -> tuple[type[Type], tuple[object, ...]]:
         return types.UnionType, (self.types,)
+
+
+def _interned_state(state: dict[str, Any]) -> dict[str, Any]:
+    return {sys.intern(name): _interned(value) for name, value in state.items()}
 
 
 def _interned(value: Any) -> Any:
@@ -224,11 +250,13 @@ def _spelt(part: Any) -> str:
     return part.name if isinstance(part, Type) else hex(id(part))
 
 
-def _type_of_parts(cls: type[Type], state: dict[str, Any], name: str, parts: list[Any]) -> Type:
+def _type_of_parts(
+    cls: type[Type], state: dict[str, Any], name: str, parts: list[Any], maker: Callable[..., Type], *content: bytes
+) -> Type:
     """Called by unpickling: a type whose name contains what is written for *parts*, as it is written here."""
     for i, part in enumerate(parts):
         name = name.replace(f"\0{i}\0", _spelt(part))
-    return _type_reconstructor(copyreg._reconstructor, (cls, object, None), {**state, "name": name})  # type: ignore[attr-defined]
+    return maker(copyreg._reconstructor, (cls, object, None), {**state, "name": name}, *content)  # type: ignore[attr-defined]
 
 
 def origin_of(lifted: LiftedCode, frame: Frame | None) -> tuple[str, int] | None:
@@ -302,4 +330,13 @@ def dumps(obj: object, frame: Frame, *, for_entry: bool = False) -> bytes:
     """Pickle *obj* for use in any process that can resolve *frame*'s tokens; *for_entry*: not in code."""
     with io.BytesIO() as file:
         TokenPickler(file, frame, for_entry=for_entry).dump(obj)
+        return file.getvalue()
+
+
+def dumps_each(objs: Iterable[object], frame: Frame) -> bytes:
+    """The same for an entry with one pickle after the other, each of which is read once the program has got so far."""
+    with io.BytesIO() as file:
+        pickler = TokenPickler(file, frame, for_entry=True)
+        for obj in objs:
+            pickler.dump(obj)
         return file.getvalue()

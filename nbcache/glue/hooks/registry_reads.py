@@ -323,6 +323,18 @@ def installing(original: Any, session: Session) -> Any:
     return install_registry
 
 
+def interning(original: Any, _session: Session) -> Any:
+    """`_TypeMetaclass._intern`: where types are made."""
+
+    def _intern(cls: Any, inst: Any) -> Any:
+        found = original(cls, inst)
+        if found is inst and not cls._is_internal:
+            asked_names.as_made.note(inst)
+        return found
+
+    return _intern
+
+
 def lowering(original: Any, session: Session) -> Any:
     """`BaseContext.get_function`: the code for a call."""
 

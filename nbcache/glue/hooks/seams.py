@@ -316,6 +316,10 @@ def _registries() -> list[Seam]:
             AsNumbaTypeRegistry, "infer", "what type a class stands for", registry_reads.annotated, ("self", "py_type"),
         ),
         Seam(
+            type(types.Type), "_intern", "what others' types hold when they are made", registry_reads.interning,
+            ("cls", "inst"),
+        ),
+        Seam(
             BaseContext, "get_function", "how calls are lowered", registry_reads.lowering,
             ("self", "fn", "sig", "_firstcall"),
         ),

@@ -10,14 +10,17 @@ entry carries the names, a few bytes each.  A hit compares what others have regi
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
+import numpy as np
 from numba.core.types.abstract import Type
 
-from nbcache.glue.identity.ownership import is_numba_type, module_name
+from nbcache.glue.identity.ownership import address, is_numba_type, module_name
+from nbcache.glue.identity.watched import are_same
 from nbcache.passing_exceptions import let_pass
 from nbcache.records import Record
 
@@ -80,12 +83,13 @@ class Consulted:
     it is going on; ``ran_digest``: identifies them, b"" if there are none; ``blind``: whether something ran that nobody
     noted; ``caveats``: what was warned of; ``declined``: identifies the installed packages with ``numba_extensions``,
     b"" unless all that others had registered for its names was asked and had nothing to say; ``after``: identifies what
-    was filled in meanwhile, in answers and in the types of the arguments, b"" if nothing was.
+    was filled in meanwhile, in answers and in the types of the arguments, b"" if nothing was; ``alike``: which of
+    several objects that are alike its code is bound to, where others' code is bound to any as well, b"" if none are.
     """
 
     __slots__ = (
-        "after", "asked_at", "asks", "blind", "caveats", "codes", "conflict", "declined", "packed", "ran", "ran_digest",
-        "snapshot", "unread",
+        "after", "alike", "asked_at", "asks", "blind", "caveats", "codes", "conflict", "declined", "packed", "ran",
+        "ran_digest", "snapshot", "unread",
     )  # fmt: skip
 
     def __init__(self, generation: int, new_names: Callable[[], Names] = Names) -> None:
@@ -103,6 +107,7 @@ class Consulted:
         self.ran_digest = b""
         self.declined = b""
         self.after = b""
+        self.alike = b""
 
     @property
     def names(self) -> set[bytes]:
@@ -158,17 +163,16 @@ class Consulted:
         cls,
         packed: bytes,
         snapshot: dict[bytes, bytes],
-        asks: tuple[Ask, ...],
         unread: bytes,
         ran: tuple[bytes, tuple[str, ...]],
         declined: bytes,
         after: bytes,
+        alike: bytes,
         generation: int,
     ) -> Consulted:
         """What an entry says, agreed upon by this process when its registries were of *generation*."""
         consulted = cls(generation)
         consulted.asked_at[generation] = Names()
-        consulted.asks = dict.fromkeys(asks)
         consulted.snapshot = snapshot
         consulted.packed = packed
         consulted.unread = unread
@@ -176,6 +180,7 @@ class Consulted:
         consulted.ran = set(places)
         consulted.declined = declined
         consulted.after = after
+        consulted.alike = alike
         return consulted
 
 
@@ -274,3 +279,41 @@ def _spelling(key: Any) -> str:
 def is_type_class(obj: object) -> bool:
     """``issubclass(obj, numba.types.Type)``, without asking a hundred subclasses for each new class."""
     return isinstance(obj, type) and Type in obj.__mro__
+
+
+class _AsMade:
+    """What types of others held when they were made: what they hold later may have been filled in meanwhile."""
+
+    def __init__(self) -> None:
+        self._states: dict[int, tuple[weakref.ref[Any], dict[str, tuple[Any, list[Any]]]]] = {}
+
+    def note(self, typ: Any) -> None:
+        """A type was made just now."""
+        key = address(typ)
+        state = {name: (value, _items(value)) for name, value in vars(typ).items()}
+        self._states[key] = weakref.ref(typ, lambda _typ: self._states.pop(key, None)), state
+
+    def of(self, typ: Any) -> dict[str, Any] | None:
+        """What a type held then; None if nobody noted it, or something was filled into that, or might be."""
+        known, state = self._states.get(address(typ), (None, {}))
+        if known is None or known() is not typ:
+            return None
+        stays = all(are_same(_items(value), items) and all(map(_stays, items)) for value, items in state.values())
+        return {name: value for name, (value, _items) in state.items()} if stays else None
+
+
+def _items(value: Any) -> list[Any]:
+    """What something holds that can be filled, else itself."""
+    return [*value.values()] if type(value) is dict else [*value] if type(value) in {list, set} else [value]
+
+
+def _stays(value: object) -> bool:
+    """Whether nobody can fill anything into this."""
+    if type(value) is tuple:
+        return all(map(_stays, value))
+    return type(value) in _UNCHANGING or is_numba_type(value) or isinstance(value, type | np.dtype)
+
+
+_UNCHANGING = frozenset({str, bytes, int, float, complex, bool, type(None), FunctionType})
+
+as_made = _AsMade()

@@ -275,16 +275,19 @@ class Reach:
             msg = f"the type {name} has no {attribute} yet"
             raise Unresolvable(msg) from exc
 
-    @_and_beyond
     def _referent(self, reference: tuple[int, bytes]) -> object:
         """The same for what is reached otherwise.
 
         Walks of equal graphs visit in the same order, so the position tells apart even objects
-        that are alike; where it is off, because two objects there are one here, identity must do.
+        that are alike; where it is off, because two objects there are one here, identity must do: among all there is.
         """
         position, digest = reference
+        while position >= len(self._objects) and self._goes_on():
+            pass
         if position < len(self._objects) and self._objects[position][0] == digest:
             return self._objects[position][1]
+        while self._goes_on():
+            pass
         found = [obj for other, obj in self._objects if other == digest]
         if len(found) != 1:
             msg = "something that the code refers to is not reachable" if not found else "two objects are alike"

@@ -311,7 +311,7 @@ class Choices:
     def change(self, ask: Ask) -> str:
         """How what was answered in this process can be told apart from what it was then, or "".  Asks nobody."""
         _template, known = self._answered(ask)
-        if known is None or known.again:
+        if known is None:
             return ""
         before = None if known.known is None else known.known[1]
         try:
@@ -324,7 +324,7 @@ class Choices:
         hasher = hashlib.blake2b(digest_size=32)
         for ask in asks:
             _template, known = self._answered(ask)
-            if known is not None and not known.again:
+            if known is not None:
                 hasher.update(self._digest(known, ask.args, ask.kws))
         return hasher.digest()
 

@@ -69,7 +69,7 @@ _READ_ONCE = frozenset(
 _Component = tuple[str, str]
 _TOOLCHAIN = tuple(sys.modules[name] for name in COMPILER)
 
-META_VERSION = 26
+META_VERSION = 27
 """Raised when the sections of an entry come to mean something else.
 
 It is in every key: an entry that can't be read would otherwise keep its place, and be compiled anew by everybody.

@@ -24,7 +24,8 @@ from nbcache.glue.identity.numba_patches import Patches
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.process_state import generators
 from nbcache.glue.identity.registrations import ExtensionIndex
-from nbcache.glue.keys.conditions import Conditions, loops_in_turn
+from nbcache.glue.keys import taking_part
+from nbcache.glue.keys.conditions import Conditions
 from nbcache.glue.keys.installed_extensions import InstalledExtensions
 from nbcache.passing_exceptions import let_pass
 from nbcache.store import reasons
@@ -41,7 +42,6 @@ MOST_BEYOND = 5_000
 """How many objects a registration may reach for what compiled code refers to to be looked for among them."""
 MOST_BEYOND_IN_ALL = 15_000
 """The same for all registrations of a process, however often: the rest is compiled as if there were no cache."""
-HIDDEN_LOOPS = "loops of others' overloads, which run one iteration after the other inside a parallel loop"
 _CHOICES = "nbcache.glue.keys.choices"
 
 
@@ -199,6 +199,7 @@ class KeyMaker:
             consulted.conflict = consulted.conflict or "random numbers were drawn while it was compiled"
         consulted.close(current, self._in_words)
         if frame.unit is not None and not consulted.conflict:
+            consulted.alike = taking_part.alike(self, frame.unit, consulted)
             try:
                 unread = self._looked_at(frame.unit, consulted)
                 consulted.unread = self.engine.digest(unread) if unread else b""
@@ -228,11 +229,7 @@ class KeyMaker:
         consulted = frame.consulted
         said_nothing = all(self.choices.is_nothing(ask.answer) for ask in consulted.asks)
         said_nothing = said_nothing and all(caveat.by for caveat in frame.caveats)
-        return said_nothing and not consulted.ran and self._asks_again(consulted)
-
-    def _asks_again(self, consulted: Consulted) -> bool:
-        registered = (each for name in consulted.snapshot for each in self.extensions.registered(name))
-        return all(map(self.extensions.is_asked_again, registered))
+        return said_nothing and not consulted.ran and taking_part.is_asked_again(self, consulted)
 
     def _looked_at(self, unit: Any, consulted: Consulted) -> list[object]:
         """What Numba itself doesn't read of a unit, where somebody's code runs that isn't asked again: it may do so.
@@ -240,7 +237,7 @@ class KeyMaker:
         Types lead to classes. To functions that are only named leads what is compiled, which passes have.
         """
         passes = self._runs_others(unit) or self.extensions.has_rewrites
-        if not passes and self._asks_again(consulted):
+        if not passes and taking_part.is_asked_again(self, consulted):
             return []
         found: list[object] = unit.unread(stubs=passes)
         return found
@@ -259,8 +256,10 @@ class KeyMaker:
                     return "what was filled in while it was compiled isn't filled in here, or otherwise"
             except Unidentifiable as exc:
                 return f"it depends on {exc}"
-        if not unit.is_parallel and self.hides_loops(consulted):
-            return HIDDEN_LOOPS
+        if taking_part.alike(self, unit, consulted) != consulted.alike:
+            return "its code is bound to another one of several objects that are alike"
+        if not unit.is_parallel and taking_part.hides_loops(self, consulted):
+            return taking_part.HIDDEN_LOOPS
         return self.marked.objection(consulted) if consulted.ran else None
 
     def before(self, frame: Frame, names: Collection[bytes]) -> None:
@@ -283,32 +282,24 @@ class KeyMaker:
         """What others have registered for a name, for people."""
         return ", ".join(dict.fromkeys(each.label for each in self.extensions.registered(name)))
 
-    def objection(self, consulted: Consulted) -> str | None:
-        """Why what an entry was built with would be other today, or None.  Asks choosers, which are other people's."""
-        if self._would_decline(consulted.packed, consulted.declined):
-            return None
-        for ask in consulted.asks:
-            reason = self.choices.objection(ask)
+    def objection(self, consulted: Consulted, asks: Iterable[Ask]) -> str | None:
+        """Why what an entry was built with would be other today, or None.  Asks choosers, which are other people's.
+
+        The next of the questions *asks* is taken once the one before was asked: that may make the types in it.
+        """
+        declines = self._would_decline(consulted.packed, consulted.declined)
+        for ask in asks:
+            reason = None if declines else self.choices.objection(ask)
             if reason is not None:
                 return reason
+            consulted.asks[ask] = None
+        if declines:
+            return None
         if consulted.asks:
             self.extensions.refresh()
         if self.registered_otherwise(consulted):
             return "something else is registered with Numba for what it uses"
         return None
-
-    def hides_loops(self, consulted: Consulted) -> bool:
-        """Whether others' code brings in loops that would run in parallel, were they compiled at another moment.
-
-        The key of a unit that reaches no such loops itself doesn't tell: whose code that is, isn't known beforehand.
-        """
-        if not loops_in_turn():
-            return False
-        registered = [each for name in consulted.snapshot for each in self.extensions.registered(name)]
-        known = [self.extensions.digests[id(each)][2] for each in registered if id(each) in self.extensions.digests]
-        chosen = filter(None, map(self.choices.scope, consulted.asks) if consulted.asks else ())
-        options = (getattr(each.registered, "_jit_options", {}) for each in registered)
-        return any(scope.parallel for scope in (*known, *chosen)) or any(each.get("parallel") for each in options)
 
     def _identify_patches(self) -> tuple[tuple[str, str], ...]:
         """What others have put into Numba, as components of a key.  Raises Unidentifiable."""
@@ -398,6 +389,10 @@ class KeyMaker:
     def together(self, root: object, types: tuple[Any, ...]) -> bytes:
         """The digest of something that lives as long as the process and of types, one of which may hand modules on."""
         return self.engine.together((root, *types), for_good=all(_lasts(typ) or self.is_fixed(typ) for typ in types))
+
+    def class_content(self, cls: type) -> bytes:
+        """Identity of a class of types that somebody else wrote, of which one is made.  Raises Unidentifiable."""
+        return self.engine.digest_for_good((cls,))
 
     def hands_on(self, typ: Any) -> bool:
         """Whether a type of a signature, whose digest is known, brings a module along."""
