@@ -13,7 +13,7 @@ from nbcache.glue.identity.describe_numba import nameless
 from nbcache.glue.identity.marked_packages import Ran
 from nbcache.glue.identity.node import Node, Unresolvable
 from nbcache.glue.identity.only_named import Referred
-from nbcache.glue.identity.ownership import is_toolchain_definition
+from nbcache.glue.identity.ownership import address, is_toolchain_definition
 from nbcache.passing_exceptions import suppressed
 
 
@@ -288,8 +288,8 @@ class Reach:
             return self._objects[position][1]
         while self._goes_on():
             pass
-        found = [obj for other, obj in self._objects if other == digest]
+        found = {address(obj): obj for other, obj in self._objects if other == digest}
         if len(found) != 1:
             msg = "something that the code refers to is not reachable" if not found else "two objects are alike"
             raise Unresolvable(msg)
-        return found[0]
+        return found.popitem()[1]
