@@ -42,7 +42,7 @@ from nbcache.glue.identity.asked_names import Consulted
 from nbcache.glue.identity.node import Unresolvable
 from nbcache.glue.keys import targets
 from nbcache.glue.keys.conditions import META_VERSION
-from nbcache.glue.keys.taking_part import HIDDEN_LOOPS, hides_loops
+from nbcache.glue.keys.key_maker import HIDDEN_LOOPS
 from nbcache.glue.keys.units import StencilUnit, Unit
 from nbcache.glue.own_attributes import taint_of
 from nbcache.passing_exceptions import let_pass
@@ -107,7 +107,7 @@ def look_again(unit: Unit) -> None:
 
 def _refuse_hidden_loops(unit: Unit, frame: Frame) -> None:
     """Refuse what is compiled otherwise than it would be outside a parallel loop, where its key doesn't tell."""
-    if not unit.is_parallel and hides_loops(unit.maker, frame.consulted):
+    if not unit.is_parallel and unit.maker.hides_loops(frame.consulted):
         raise Unstorable(HIDDEN_LOOPS, linkable=True)
 
 

@@ -24,8 +24,7 @@ from nbcache.glue.identity.numba_patches import Patches
 from nbcache.glue.identity.ownership import is_toolchain_module
 from nbcache.glue.identity.process_state import generators
 from nbcache.glue.identity.registrations import ExtensionIndex
-from nbcache.glue.keys import taking_part
-from nbcache.glue.keys.conditions import Conditions
+from nbcache.glue.keys.conditions import Conditions, loops_in_turn
 from nbcache.glue.keys.installed_extensions import InstalledExtensions
 from nbcache.passing_exceptions import let_pass
 from nbcache.store import reasons
@@ -42,6 +41,7 @@ MOST_BEYOND = 5_000
 """How many objects a registration may reach for what compiled code refers to to be looked for among them."""
 MOST_BEYOND_IN_ALL = 15_000
 """The same for all registrations of a process, however often: the rest is compiled as if there were no cache."""
+HIDDEN_LOOPS = "loops of others' overloads, which run one iteration after the other inside a parallel loop"
 _CHOICES = "nbcache.glue.keys.choices"
 
 
@@ -199,7 +199,7 @@ class KeyMaker:
             consulted.conflict = consulted.conflict or "random numbers were drawn while it was compiled"
         consulted.close(current, self._in_words)
         if frame.unit is not None and not consulted.conflict:
-            consulted.alike = taking_part.alike(self, frame.unit, consulted)
+            consulted.alike = self._alike(frame.unit, consulted)
             try:
                 unread = self._looked_at(frame.unit, consulted)
                 consulted.unread = self.engine.digest(unread) if unread else b""
@@ -229,7 +229,31 @@ class KeyMaker:
         consulted = frame.consulted
         said_nothing = all(self.choices.is_nothing(ask.answer) for ask in consulted.asks)
         said_nothing = said_nothing and all(caveat.by for caveat in frame.caveats)
-        return said_nothing and not consulted.ran and taking_part.is_asked_again(self, consulted)
+        return said_nothing and not consulted.ran and self._asks_again(consulted)
+
+    def _asks_again(self, consulted: Consulted) -> bool:
+        """Whether all that others have registered for what was asked for is asked again on a hit."""
+        registered = (each for name in consulted.snapshot for each in self.extensions.registered(name))
+        return all(map(self.extensions.is_asked_again, registered))
+
+    def hides_loops(self, consulted: Consulted) -> bool:
+        """Whether others' code brings in loops that would run in parallel, were they compiled at another moment.
+
+        The key of a unit that reaches no such loops itself doesn't tell: whose code that is, isn't known beforehand.
+        """
+        if not loops_in_turn() or not (consulted.asks or consulted.snapshot):
+            return False
+        from nbcache.glue.keys import taking_part  # nothing does, in most processes that only hit
+
+        return taking_part.is_parallel(self, consulted)
+
+    def _alike(self, unit: Any, consulted: Consulted) -> bytes:
+        """Which of several objects that are alike its code is bound to, where others' code takes part."""
+        if not (consulted.asks or consulted.snapshot):
+            return b""
+        from nbcache.glue.keys import taking_part  # as above
+
+        return taking_part.alike(self, unit, consulted)
 
     def _looked_at(self, unit: Any, consulted: Consulted) -> list[object]:
         """What Numba itself doesn't read of a unit, where somebody's code runs that isn't asked again: it may do so.
@@ -237,7 +261,7 @@ class KeyMaker:
         Types lead to classes. To functions that are only named leads what is compiled, which passes have.
         """
         passes = self._runs_others(unit) or self.extensions.has_rewrites
-        if not passes and taking_part.is_asked_again(self, consulted):
+        if not passes and self._asks_again(consulted):
             return []
         found: list[object] = unit.unread(stubs=passes)
         return found
@@ -256,10 +280,10 @@ class KeyMaker:
                     return "what was filled in while it was compiled isn't filled in here, or otherwise"
             except Unidentifiable as exc:
                 return f"it depends on {exc}"
-        if taking_part.alike(self, unit, consulted) != consulted.alike:
+        if self._alike(unit, consulted) != consulted.alike:
             return "its code is bound to another one of several objects that are alike"
-        if not unit.is_parallel and taking_part.hides_loops(self, consulted):
-            return taking_part.HIDDEN_LOOPS
+        if not unit.is_parallel and self.hides_loops(consulted):
+            return HIDDEN_LOOPS
         return self.marked.objection(consulted) if consulted.ran else None
 
     def before(self, frame: Frame, names: Collection[bytes]) -> None:

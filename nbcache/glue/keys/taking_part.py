@@ -9,7 +9,6 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nbcache.glue.identity.ownership import address
-from nbcache.glue.keys.conditions import loops_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from nbcache.glue.identity.registration import Registration
     from nbcache.glue.identity.registrations import ExtensionIndex
     from nbcache.glue.keys.choices import Choices
-
-HIDDEN_LOOPS = "loops of others' overloads, which run one iteration after the other inside a parallel loop"
 
 
 class Identities(Protocol):
@@ -35,21 +32,10 @@ class Identities(Protocol):
         """The answers of choosers."""
 
 
-def is_asked_again(maker: Identities, consulted: Consulted) -> bool:
-    """Whether all that others have registered for what was asked for is asked again on a hit."""
-    return all(map(maker.extensions.is_asked_again, _registered(maker, consulted)))
-
-
-def hides_loops(maker: Identities, consulted: Consulted) -> bool:
-    """Whether others' code brings in loops that would run in parallel, were they compiled at another moment.
-
-    The key of a unit that reaches no such loops itself doesn't tell: whose code that is, isn't known beforehand.
-    """
-    if not loops_in_turn():
-        return False
+def is_parallel(maker: Identities, consulted: Consulted) -> bool:
+    """Whether any loops of it may be compiled to run in parallel."""
     options = (getattr(each.registered, "_jit_options", {}) for each in _registered(maker, consulted))
-    is_parallel = any(scope.parallel for scope in _scopes(maker, consulted))
-    return is_parallel or any(each.get("parallel") for each in options)
+    return any(scope.parallel for scope in _scopes(maker, consulted)) or any(each.get("parallel") for each in options)
 
 
 def alike(maker: Identities, unit: Any, consulted: Consulted) -> bytes:
@@ -57,7 +43,7 @@ def alike(maker: Identities, unit: Any, consulted: Consulted) -> bytes:
 
     Identities don't tell such objects apart, and the key says it of those that are reached from the unit.
     """
-    scopes = [*_scopes(maker, consulted)] if consulted.asks or consulted.snapshot else []
+    scopes = [*_scopes(maker, consulted)]
     if not any(scope.bound() for scope in scopes):
         return b""
     bound = [*maker.engine.bound(unit.owner), *(each for scope in scopes for each in scope.bound())]

@@ -37,7 +37,6 @@ from nbcache.glue.identity.node import Unidentifiable, Unresolvable
 from nbcache.glue.keys.conditions import loops_in_turn
 from nbcache.glue.keys.flags import flag_components
 from nbcache.glue.keys.key_maker import KeyMaker
-from nbcache.glue.keys.taking_part import hides_loops
 from nbcache.glue.keys.units import Unit
 from nbcache.glue.overloads import loops
 from nbcache.glue.overloads.inherited_flags import giving, in_plain_context, inherited
@@ -202,7 +201,7 @@ class History:
             stale += (("registered", hashlib.blake2b(snapshot, digest_size=16).hexdigest()),)
         elif consulted is not None and not self._maker.engine.is_parallel(dispatcher):
             # Whether its loops run in parallel nobody has noted.
-            stale += (("registered", "loops in turn"),) if hides_loops(self._maker, consulted) else ()
+            stale += (("registered", "loops in turn"),) if self._maker.hides_loops(consulted) else ()
         return stale
 
     def given(self, dispatcher: Any, args: tuple[Any, ...]) -> Given:
