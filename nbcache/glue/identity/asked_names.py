@@ -285,21 +285,24 @@ class _AsMade:
     """What types of others held when they were made: what they hold later may have been filled in meanwhile."""
 
     def __init__(self) -> None:
-        self._states: dict[int, tuple[weakref.ref[Any], dict[str, tuple[Any, list[Any]]]]] = {}
+        self._states: dict[int, tuple[weakref.ref[Any], dict[str, list[Any]]]] = {}
 
     def note(self, typ: Any) -> None:
         """A type was made just now."""
         key = address(typ)
-        state = {name: (value, _items(value)) for name, value in vars(typ).items()}
-        self._states[key] = weakref.ref(typ, lambda _typ: self._states.pop(key, None)), state
+        # Of containers what is in them: whoever keeps one would keep the type alive that is put into it later.
+        state = {name: _items(value) for name, value in vars(typ).items()}
+        if all(map(_stays, (item for items in state.values() for item in items))):
+            self._states[key] = weakref.ref(typ, lambda _typ: self._states.pop(key, None)), state
 
     def of(self, typ: Any) -> dict[str, Any] | None:
-        """What a type held then; None if nobody noted it, or something was filled into that, or might be."""
+        """What a type held then; None if nobody noted it, or something else is there now, or might be."""
         known, state = self._states.get(address(typ), (None, {}))
         if known is None or known() is not typ:
             return None
-        stays = all(are_same(_items(value), items) and all(map(_stays, items)) for value, items in state.values())
-        return {name: value for name, (value, _items) in state.items()} if stays else None
+        held = {name: value for name, value in vars(typ).items() if name in state}
+        is_as_it_was = len(held) == len(state) and all(are_same(_items(held[name]), state[name]) for name in state)
+        return held if is_as_it_was else None
 
 
 def _items(value: Any) -> list[Any]:

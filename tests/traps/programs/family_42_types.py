@@ -81,6 +81,46 @@ _TYPE = """
         n = self.factor
         return lambda self: self.v * n
     """
+_ATTRIBUTE = """
+
+    class Holder:
+        pass
+
+    class HolderType(types.Type):
+        def __init__(self):
+            super().__init__(name="Holder")
+
+    register_model(HolderType)(models.OpaqueModel)
+    typeof_impl.register(Holder)(lambda value, context: HolderType())
+
+    @unbox(HolderType)
+    def unbox_holder(typ, obj, c):
+        return NativeValue(c.context.get_dummy_value())
+
+    @infer_getattr
+    class HolderAttributes(AttributeTemplate):
+        key = HolderType
+
+        def resolve_part(self, typ):
+            return ThingType("b")
+
+    @lower_getattr(HolderType, "part")
+    def lower_part(context, builder, typ, value):
+        native = cgutils.create_struct_proxy(ThingType("b"))(context, builder)
+        native.v = context.get_constant(types.int64, 3)
+        return native._getvalue()
+    """
+_OF_ATTRIBUTE = main(
+    """
+    import ext
+
+    @njit
+    def f(holder):
+        return holder.part.scaled()
+
+    show("f", f, ext.Holder())
+    """
+)
 _CALLS = main(
     """
     import ext
@@ -122,6 +162,16 @@ def _from_setting(name: str, **parts: str) -> Program:
     parts = {"init": "pass", "member": "", "boxing": "pass", "lowering": "pass", "choosing": "pass", **parts}
     files = {"ext.py": py(_TYPE.format(**parts)), "settings.py": "FACTOR = 10\n", "main.py": _CALLS}
     return trap(name, 42, files, {"settings.py": "FACTOR = 20\n"})
+
+
+def _of_attribute(name: str, init: str, *changes: dict[str, str], **options: bool) -> Program:
+    """A type is given by a template that nobody asks again."""
+    text = _TYPE.format(init=init, member="", boxing="pass", lowering="pass", choosing="pass") + _ATTRIBUTE
+    files = {
+        "ext.py": "from numba.core.typing.templates import AttributeTemplate\n" + py(text),
+        "main.py": _OF_ATTRIBUTE,
+    }
+    return trap(name, 42, {**files, "settings.py": "FACTOR = 10\n"}, *changes, **options)
 
 
 def _filled(name: str, make: str, of_it: str, **parts: str) -> Program:
@@ -183,6 +233,10 @@ PROGRAMS = (
     _from_setting(
         "type-has-a-number-of-a-setting",
         init="NUMBERED.append(kind); self.factor = settings.FACTOR + len(NUMBERED)",
+    ),
+    _of_attribute("type-of-an-attribute", "self.factor = 7", {"settings.py": "FACTOR = 20\n"}, differs=False, hit=True),
+    _of_attribute(
+        "type-of-an-attribute-holds-a-setting", "self.factor = settings.FACTOR", {"settings.py": "FACTOR = 20\n"}
     ),
     _filled("type-that-lowering-returns-is-filled", "lowered", ".v + 1", lowering="sig.return_type.factor = 10"),
     _filled("type-that-is-returned-is-filled-by-boxing", "lowered", "", boxing="typ.factor = 10"),
