@@ -271,7 +271,7 @@ def living_type(
     if found is not None:
         return found
     with suppressed(Unidentifiable):
-        if content and reader.maker.class_content(type(typ)) == content:
+        if content and reader.maker.engine.digest_for_good((type(typ),)) == content:
             return type(typ)._intern(typ)
     raise Unloadable(f"nobody has made the type {typ.name} here yet")
 

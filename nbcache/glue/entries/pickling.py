@@ -95,7 +95,7 @@ class TokenPickler(NumbaPickler):
         held = as_made.of(obj)
         if held is not None and self._frame.unit is not None:
             with suppressed(Unidentifiable):
-                return held, self._frame.unit.maker.class_content(type(obj))
+                return held, self._frame.unit.maker.engine.digest_for_good((type(obj),))
         return vars(obj), b""
 
     def _method(self, obj: Any) -> Any:

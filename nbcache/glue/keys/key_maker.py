@@ -237,23 +237,13 @@ class KeyMaker:
         return all(map(self.extensions.is_asked_again, registered))
 
     def hides_loops(self, consulted: Consulted) -> bool:
-        """Whether others' code brings in loops that would run in parallel, were they compiled at another moment.
-
-        The key of a unit that reaches no such loops itself doesn't tell: whose code that is, isn't known beforehand.
-        """
-        if not loops_in_turn() or not (consulted.asks or consulted.snapshot):
-            return False
-        from nbcache.glue.keys import taking_part  # nothing does, in most processes that only hit
-
-        return taking_part.is_parallel(self, consulted)
+        """Whether others' code brings in loops that would run in parallel, were they compiled at another moment."""
+        takes_part = bool(consulted.asks or consulted.snapshot)
+        return takes_part and loops_in_turn() and _taking_part().is_parallel(self, consulted)
 
     def _alike(self, unit: Any, consulted: Consulted) -> bytes:
         """Which of several objects that are alike its code is bound to, where others' code takes part."""
-        if not (consulted.asks or consulted.snapshot):
-            return b""
-        from nbcache.glue.keys import taking_part  # as above
-
-        return taking_part.alike(self, unit, consulted)
+        return _taking_part().alike(self, unit, consulted) if consulted.asks or consulted.snapshot else b""
 
     def _looked_at(self, unit: Any, consulted: Consulted) -> list[object]:
         """What Numba itself doesn't read of a unit, where somebody's code runs that isn't asked again: it may do so.
@@ -414,10 +404,6 @@ class KeyMaker:
         """The digest of something that lives as long as the process and of types, one of which may hand modules on."""
         return self.engine.together((root, *types), for_good=all(_lasts(typ) or self.is_fixed(typ) for typ in types))
 
-    def class_content(self, cls: type) -> bytes:
-        """Identity of a class of types that somebody else wrote, of which one is made.  Raises Unidentifiable."""
-        return self.engine.digest_for_good((cls,))
-
     def hands_on(self, typ: Any) -> bool:
         """Whether a type of a signature, whose digest is known, brings a module along."""
         return bool(self._types_that_hand_on) and typ in self._types_that_hand_on
@@ -427,6 +413,12 @@ class KeyMaker:
         if typ not in self._types and typ not in self._open_types:
             self.type_digest(typ)
         return typ in self._types
+
+
+def _taking_part() -> Any:
+    from nbcache.glue.keys import taking_part  # nothing does, in most processes that only hit
+
+    return taking_part
 
 
 def frame_stack(maker: KeyMaker) -> FrameStack:

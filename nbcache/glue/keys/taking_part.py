@@ -33,7 +33,10 @@ class Identities(Protocol):
 
 
 def is_parallel(maker: Identities, consulted: Consulted) -> bool:
-    """Whether any loops of it may be compiled to run in parallel."""
+    """Whether any loops of it may be compiled to run in parallel.
+
+    The key of a unit that reaches no such loops itself doesn't tell: whose code that is, isn't known beforehand.
+    """
     options = (getattr(each.registered, "_jit_options", {}) for each in _registered(maker, consulted))
     return any(scope.parallel for scope in _scopes(maker, consulted)) or any(each.get("parallel") for each in options)
 
