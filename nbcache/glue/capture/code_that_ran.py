@@ -191,22 +191,17 @@ class _Monitor:
             self._monitoring.free_tool_id(self._tool)
 
 
-def _noting(found: list[CodeType], told: object) -> Callable[[CodeType, int], object]:
-    """What adds code of installed packages to *found*, and answers *told*.
+def _noting(found: list[CodeType], answer: object) -> Callable[[CodeType, int], object]:
+    """A function that adds code of installed packages to *found* and returns *answer*.
 
-    It is called a hundred times as often as anything compiles, nearly always for Numba's own code: so it looks at the
-    name of the file, which has its hash, and not at the code, which is hashed as a whole.
+    It is called for thousands of functions each time that something compiles, and again for the next: so the code goes
+    into a list. To look it up in a set, Python hashes all that it consists of.
     """
-    installed: dict[str, bool] = {}
 
     def note(code: CodeType, _offset: int) -> object:
-        name = code.co_filename
-        known = installed.get(name)
-        if known is None:
-            known = installed[name] = is_installed(name)
-        if known:
+        if is_installed(code.co_filename):
             found.append(code)
-        return told
+        return answer
 
     return note
 

@@ -218,10 +218,10 @@ def type_called(name: str) -> Any:
 
 
 class Reader(pickle.Unpickler):
-    """Reads what an entry says, with the types of others that are in it: for who has a *maker* of keys.
+    """Reads what an entry says, where it has types of others in it (`living_type`).
 
-    *values*: has the types made that values have which the code reads, as compiling it would; what it returns is kept
-    in *held*.
+    *maker* identifies their classes; *values* types the values that the code reads, as compiling it would, and these
+    types are added to *held*, to live as long as the code.
     """
 
     def __init__(self, data: bytes, maker: KeyMaker, values: Callable[[], list[object]], held: list[object]) -> None:
